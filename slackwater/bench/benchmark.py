@@ -1,5 +1,5 @@
-"""One benchmark from plan to results: its cases and contenders, what it will cost, and the runs, in which
-contenders take turns.
+"""One benchmark: its cases and contenders, what it will cost, and the runs, in which contenders take
+turns.
 """
 
 import hashlib
@@ -55,17 +55,8 @@ _BYTES_A_ROW_OF_BILLION = 45  # source, what crosses the shuffle, and what the p
 
 @dataclass
 class Benchmark:
-    """What `slackwater bench` was asked for.
-
-    Attributes:
-        only: names of workloads, ``growth``, ``nexmark``, ``billion``, ``own``.
-        rows: rows of each workload.
-        engine: overrides the planner's choice for the project.
-        contenders: names of contenders; None for all that this machine can run.
-        work: folder of sources, logs and results.
-        keeps: whether sources and what contenders wrote stay there.
-        lines: takes each line of progress.
-        repetitions: how often each contender runs.
+    """What `slackwater bench` was asked for; its options by their names. `keeps`: whether sources and what
+    contenders wrote stay in `work`; `lines` takes each line of progress.
     """
 
     only: Sequence[str]
@@ -96,7 +87,6 @@ class Benchmark:
         self.results = Results(self.work)
 
     def cases(self) -> Iterator[tuple[BenchmarkCase, tuple[str, ...]]]:
-        """Each case with its contenders, those that this machine can run."""
         for name in self.only:
             if name == "growth":
                 yield from ((case, OWN_CONTENDERS[:1]) for case in growth_cases(self.rows, self.work))
@@ -138,7 +128,6 @@ class Benchmark:
         )
 
     def missing(self) -> dict[str, int]:
-        """Runs that are not in the results file, by case and contender."""
         counts = {}
         for case, contenders in self.cases():
             for contender in contenders:
@@ -147,15 +136,15 @@ class Benchmark:
         return counts
 
     def key(self, case: BenchmarkCase, contender: str) -> Key:
-        """The key of a contender's runs in the results file. Runs of the project count only for the code and
+        """The key of a contender's runs in the results file. The project's runs count only for the code and
         the engine that they measured.
         """
         code = f"{self.engine or 'chosen'}-{code_of_project()}" if contender in _OF_OUR_CODE else ""
         return Key(case.label, case.rows, contender, code)
 
     def cost(self) -> tuple[int, float]:
-        """A rough prediction of the runs that are missing: the most bytes of disk that they use at one time,
-        and their seconds.
+        """A rough prediction of the missing runs: the most bytes of disk that they use at one time, and
+        seconds.
         """
         disk_bytes, seconds, cores = 0, 0.0, os.cpu_count() or 1
         for case, contenders in self.cases():
@@ -191,8 +180,8 @@ class Benchmark:
             )
 
     def run(self) -> list[dict[str, Any]]:
-        """Do all runs that are missing; returns the medians of everything that was asked for. A contender
-        whose process ends without an answer is left out, which a line of progress says.
+        """Do all missing runs; returns the medians of everything that was asked for. A contender whose
+        process ends without an answer is left out, which a line of progress says.
         """
         for case, contenders in self.cases():
             if any(len(self.results.runs(self.key(case, name))) < self.repetitions for name in contenders):
@@ -200,7 +189,6 @@ class Benchmark:
         return self.summary()
 
     def summary(self) -> list[dict[str, Any]]:
-        """The medians of what was measured so far."""
         return self.results.summary(
             self.key(case, name) for case, contenders in self.cases() for name in contenders
         )
@@ -243,8 +231,8 @@ class Benchmark:
             warm_up.remove()
 
     def _try(self, workers: dict[str, Worker], name: str, case: BenchmarkCase) -> dict[str, Any] | None:
-        """One run of the contender. When an anchor fails its worker is taken out of `workers`, and there is
-        no run; when the project fails the benchmark does.
+        """One run of the contender. A failed anchor is taken out of `workers`; a failed project fails the
+        benchmark.
         """
         try:
             return workers[name].run(case)
@@ -257,8 +245,8 @@ class Benchmark:
 
 
 def code_of_project() -> str:
-    """A fingerprint of the Python sources of the project but the benchmark's own: a change of the code makes
-    earlier measurements those of other code.
+    """A fingerprint of the project's Python sources without the benchmark's own: measurements count only for
+    the code that they were made with.
     """
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parents[1].rglob("*.py")):

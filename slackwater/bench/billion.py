@@ -22,5 +22,4 @@ def billion_cases(rows: int, work: Path) -> Iterator[BenchmarkCase]:
 
 
 def is_of_billion(label: str) -> bool:
-    """Whether the case with that label is one of these."""
     return label.startswith(f"{NAME}-")

@@ -21,12 +21,7 @@ FILES = 8
 
 @dataclass(frozen=True)
 class BenchmarkCase:
-    """A workload with about `rows` rows, in a folder of its own below the work folder.
-
-    Attributes:
-        label: its name in the results: that of the workload, or the axis of growth and the point on it.
-        rows: how many rows are asked for; `facts` says how many were made.
-    """
+    """A workload with about `rows` rows, in a folder of its own below the work folder."""
 
     label: str
     workload: Workload
@@ -44,15 +39,15 @@ class BenchmarkCase:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """What `make` wrote: rows (the number made), from_ms and to_ms (bounds of the slice), cuts_ms
-        (arrival times that cut the slice into eighths of the rows), source_bytes.
+        """What `make` wrote: rows, bounds of the slice (from_ms, to_ms), cuts_ms (arrival times that cut it
+        into eighths of the rows), source_bytes.
         """
         facts: dict[str, Any] = json.loads((self.folder / "facts.json").read_text())
         return facts
 
     def make(self) -> None:
-        """Write the source unless an earlier call has finished it: a plain Delta table of eight files for
-        each repeat of the workload, in order of arrival.
+        """Write the source, unless it is there: a plain Delta table of eight files for each repeat of the
+        workload, in order of arrival.
         """
         if (self.folder / "facts.json").exists():
             return
@@ -78,19 +73,15 @@ class BenchmarkCase:
         (self.folder / "facts.json").write_text(json.dumps(facts))
 
     def read(self, columns: list[str]) -> pa.Table:
-        """The source's rows in order of arrival."""
         return pa.concat_tables(
             pq.read_table(path, columns=columns, partitioning=None) for path in self.files()
         )
 
     def files(self) -> list[str]:
-        """The source's Parquet files in order of arrival."""
         return sorted(map(str, self.source.glob("part-*.parquet")))
 
     def smaller(self, rows: int) -> "BenchmarkCase":
-        """The same workload with fewer rows, to warm up with."""
         return BenchmarkCase(f"{self.label}-warm-up", self.workload, rows, self.work)
 
     def remove(self) -> None:
-        """Delete the source and what contenders have written."""
         shutil.rmtree(self.folder, ignore_errors=True)

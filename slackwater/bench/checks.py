@@ -39,10 +39,9 @@ class ResultsDiffer(PermanentError):
 
 
 def check(case: BenchmarkCase, contender: str, run: dict[str, Any]) -> str:
-    """Compare the results that `contender` wrote with the source, or, for Flink, its number of panes with
-    that of the project, which ran before it.
-
-    Returns what is equal, such as "3,600 windows equal". Raises ResultsDiffer.
+    """Compare the results that `contender` wrote with the source, or, for Flink, its number of panes with the
+    project's, which ran before it. Returns what is equal, such as "3,600 windows equal"; raises
+    ResultsDiffer.
     """
     with duckdb.connect() as connection:
         if contender == floor.NAME:
@@ -74,8 +73,8 @@ def check(case: BenchmarkCase, contender: str, run: dict[str, Any]) -> str:
 
 
 def _compare(case: BenchmarkCase, contender: str, connection: Any, results: str) -> str:
-    """Require that the SQL query `results` has the counts and sums of the table `reference`, for each window,
-    or for each key of sessions.
+    """Require that the query `results` has the counts and sums of the table `reference`, for each window, or
+    for each key of sessions.
     """
     where = "key" if case.workload.kind == "session" else "key, window_start_us"
     totals = f"SELECT {where}, sum(n) AS n, sum(total) AS total FROM"
@@ -88,7 +87,7 @@ def _compare(case: BenchmarkCase, contender: str, connection: Any, results: str)
         raise ResultsDiffer(
             f"{case.label}: {contender} has other counts or sums than a group-by over the source in "
             f"{differing:,} of {places:,} places. "
-            f"What it wrote stands below {case.folder}.",
+            f"What it wrote is below {case.folder}.",
             workload=case.label,
             contender=contender,
             differing=differing,
@@ -97,7 +96,6 @@ def _compare(case: BenchmarkCase, contender: str, connection: Any, results: str)
 
 
 def _check_floor(case: BenchmarkCase, connection: Any) -> str:
-    """Compare the numbers of rows with those of the tables that the project has written, one by one."""
     ours, of_floor = (
         {
             name: connection.execute(f"SELECT count(*) FROM read_parquet({files!r})").fetchone()[0]
@@ -116,8 +114,8 @@ def _check_floor(case: BenchmarkCase, connection: Any) -> str:
 
 
 def _check_closed_windows(case: BenchmarkCase, connection: Any) -> str:
-    """Compare counts and sums in `published` with those of the rows that were not late, for each window of
-    all keys together that nothing could change any more.
+    """Compare counts and sums in `published` with the rows that were not late, for each window of all keys
+    together that nothing could change any more.
     """
     workload = case.workload
     files = DeltaTable(str(case.folder / workload.pipeline / "published")).file_uris()
@@ -135,7 +133,6 @@ def _check_closed_windows(case: BenchmarkCase, connection: Any) -> str:
 
 
 def _open_ms(workload: Workload) -> int:
-    """More than a window that is open at the end lies back: by lateness, bound, and ticks."""
     return workload.size_ms + workload.lateness_ms + BOUND_MS + 10 * TICK_MS
 
 
@@ -145,7 +142,6 @@ _BEFORE_LAST_WATERMARK = f"""epoch_ms(arrival_time) // {TICK_MS}
 
 
 def _check_own_code(case: BenchmarkCase, contender: str, connection: Any) -> str:
-    """Compare what own code made of each window that nothing could change any more."""
     workload, function = case.workload, FUNCTIONS[case.workload.function]
     if contender.startswith("slackwater"):
         files = DeltaTable(str(case.folder / workload.pipeline / "published")).file_uris()
@@ -167,7 +163,6 @@ def _check_own_code(case: BenchmarkCase, contender: str, connection: Any) -> str
 
 
 def _check_flinks_own_code(case: BenchmarkCase, flink_rows: int, connection: Any) -> str:
-    """Compare numbers of results: all windows fire, and some of them again for each late row."""
     rows, results = connection.execute(f"""
         SELECT (SELECT count(*) FROM source), count(*)
         FROM ({own_code.windows(case.workload, "source")})""").fetchone()
@@ -184,7 +179,6 @@ def _check_flinks_own_code(case: BenchmarkCase, flink_rows: int, connection: Any
 
 
 def _anchor_results(case: BenchmarkCase, contender: str) -> str:
-    """SQL: the windows that Spark's or DuckDB's group-by wrote."""
     start = "window_start_us" if contender == "duckdb" else "epoch_us(window_start) AS window_start_us"
     columns = "key, n, total" if case.workload.kind == "session" else f"key, {start}, n, total"
     return f"SELECT {columns} FROM read_parquet('{case.folder / contender}/*.parquet')"
@@ -204,10 +198,9 @@ _PROJECT_SESSIONS = f"""
 
 
 def _rows_on_time(workload: Workload) -> str:
-    """SQL over `source`: as `query`, without the rows that arrived after their window's cleanup time.
-
-    The watermark against which a row is judged follows the greatest event time of all ticks before the row's
-    own; a window is cleaned up when it reaches window end + allowed lateness.
+    """SQL over `source`: as `query`, without the rows that arrived after their window's cleanup time. The
+    watermark of a row follows the greatest event time of all ticks before its own; a window is cleaned up
+    when it reaches window end + allowed lateness.
     """
     rows_with_watermark = f"""(
         SELECT source.*, before_us FROM source JOIN (
@@ -225,7 +218,6 @@ def _rows_on_time(workload: Workload) -> str:
 
 
 def _create_views_of_project(case: BenchmarkCase, connection: Any) -> None:
-    """Create the views `panes` (the live ones), `parked` (windows) and `late` (rows) of the project."""
     tables = Inspection.of(case.workload.pipeline, str(case.folder))
     for name, rows in (
         ("panes", tables.live("panes").rows),
@@ -277,7 +269,7 @@ def _check_stream(case: BenchmarkCase, connection: Any) -> str:
     if has_more or rows - counted_rows > _STREAM_TOLERANCE * rows:
         raise ResultsDiffer(
             f"{case.label}: transformWithState counted {counted_rows:,} of {rows:,} rows in {windows:,} "
-            f"windows. What it wrote stands below {case.folder}.",
+            f"windows. What it wrote is below {case.folder}.",
             workload=case.label,
             contender="transform_with_state",
             differing=rows - counted_rows,

@@ -28,14 +28,8 @@ _IDLE_SHARE = 0.1  # of a core: processes that use less count as idle
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one piece of work took.
-
-    Attributes:
-        wall_s: seconds by the clock.
-        cpu_s: user and system seconds of the process tree, ended processes included.
-        peak_mb: greatest memory of the tree in any sample, two a second; pages that processes share are
-            counted once (PSS).
-        samples: (seconds since the start, CPU seconds until then) of each sample, from the start to the end.
+    """What one piece of work took: seconds by the clock, CPU seconds and the peak of memory of the process
+    and its descendants.
     """
 
     wall_s: float
@@ -50,7 +44,6 @@ class Measurement:
 
 
 def measure_work(work: Callable[[], Result]) -> tuple[Result, Measurement]:
-    """Do `work` and measure it."""
     pid, watcher = os.getpid(), _Watcher()
     memory_mb = [_memory_mb(pid, watcher.pid)]
     at_start, start = _tree(pid, watcher.pid), time.monotonic()
@@ -71,11 +64,7 @@ def measure_work(work: Callable[[], Result]) -> tuple[Result, Measurement]:
 
 
 class _Watcher:
-    """The process that looks at this one and its descendants, from now on.
-
-    Attributes:
-        pid: its own.
-    """
+    """The process that looks at this one and its descendants, from now on."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-m", "slackwater.bench.measure", str(os.getpid())]
@@ -100,8 +89,8 @@ def _watch(pid: int) -> None:
 
 
 def settle(at_most_s: float = _SETTLE_AT_MOST_S) -> None:
-    """Wait until this process and its descendants are idle, `at_most_s` seconds at most. What they still do
-    for work that is over, such as a JVM's compilation and garbage collection, would count for the next.
+    """Wait until this process and its descendants are idle, `at_most_s` seconds at most: the rest of earlier
+    work, such as a JVM's garbage collection, would count for the next.
     """
     deadline, processes = time.monotonic() + at_most_s, _tree(os.getpid())
     while time.monotonic() < deadline:
@@ -120,7 +109,6 @@ class _Process(NamedTuple):
 
 
 def _tree(root: int, besides: int | None = None) -> dict[int, _Process]:
-    """The process `root` and its descendants, without `besides`, by their ids."""
     children, processes = defaultdict(list), dict[int, _Process]()
     for folder in _PROC.iterdir():
         if folder.name.isdigit():

@@ -43,7 +43,6 @@ QUERIES = (
 
 
 def nexmark_cases(rows: int, work: Path) -> Iterator[BenchmarkCase]:
-    """One case a query."""
     for workload in QUERIES:
         yield BenchmarkCase(workload.name, workload, rows, work)
 

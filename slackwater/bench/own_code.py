@@ -83,7 +83,6 @@ def own_workload(function: str) -> Workload:
 
 
 def own_cases(rows: int, work: Path) -> Iterator[BenchmarkCase]:
-    """One case a function."""
     for function in FUNCTIONS:
         workload = own_workload(function)
         yield BenchmarkCase(workload.name, workload, rows, work)

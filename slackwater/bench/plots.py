@@ -15,11 +15,8 @@ class NoMatplotlib(UsageError):
 
 
 def plot(summary: Sequence[dict[str, Any]], file: Path) -> bool:
-    """Draw wall time of each workload's contenders as bars, and growth as lines, into one PNG. False when
-    there is nothing to draw.
-
-    Raises:
-        NoMatplotlib: the extra `bench` is not installed.
+    """Draw wall time of each workload's contenders as bars, and growth as lines, into one PNG; False when
+    there is nothing to draw. Raises NoMatplotlib.
     """
     try:
         from matplotlib.figure import Figure

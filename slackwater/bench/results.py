@@ -122,11 +122,9 @@ def _median_of_known(values: list[float | None]) -> float | None:
 
 
 def _ratio(part: float | None, total: float | None) -> float | None:
-    """part / total; None where one of them is None or 0."""
     return round(part / total, 2) if part and total else None
 
 
 def _share(parts: list[float | None], total: float) -> float | None:
-    """The median of `parts` / total; None where there is no part, or no total."""
     part = _median_of_known(parts)
     return round(part / total, 3) if part and total else None

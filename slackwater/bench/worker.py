@@ -27,11 +27,7 @@ class ContenderFailed(PermanentError):
 
 
 class Worker:
-    """The process of one contender.
-
-    Args:
-        log: where its standard error goes.
-    """
+    """The process of one contender; `log` takes its standard error."""
 
     def __init__(self, contender: str, engine: str | None, log: Path) -> None:
         self._contender, self._log = contender, log
@@ -72,7 +68,7 @@ class Worker:
         line = self._process.stdout.readline()
         if not line:
             raise ContenderFailed(
-                f"{self._contender}: ended without an answer; what it said stands in {self._log}.",
+                f"{self._contender}: ended without an answer; its output is in {self._log}.",
                 contender=self._contender,
                 log=self._log,
             )

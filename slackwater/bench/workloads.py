@@ -70,7 +70,7 @@ class Workload:
 
     @property
     def pipelines(self) -> str:
-        """The module in which the pipeline stands."""
+        """The module of the pipeline."""
         return f"slackwater.bench.{'own_pipelines' if self.function else 'pipelines'}"
 
     @property

@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING
 import click
 
 from slackwater.cli import changed_rows, options, printing
-from slackwater.cli.options import Length, Time
+from slackwater.cli.options import Length, NamedPipeline, Time
 from slackwater.cli.plan import print_plan
 from slackwater.cli.printing import Output
 
 if TYPE_CHECKING:
     from slackwater.engine.transport.placement import On
+    from slackwater.runs.opened_pipeline import OpenedPipeline
+    from slackwater.runs.restating.backfill import BackfillRequest
 
 
 @click.command("backfill")
@@ -49,12 +51,11 @@ if TYPE_CHECKING:
 @click.option("--reason", metavar="TEXT", help="recorded with the publication")
 @options.no_deliver
 @options.replaying
-@options.warehouse
-@options.pipelines
+@options.place
 @printing.output
 @options.log_format
 def command(
-    pipeline: str,
+    pipeline: NamedPipeline,
     *,
     from_ms: int,
     to_ms: int,
@@ -68,10 +69,7 @@ def command(
     engine: str | None,
     partitions: int | None,
     manifest: str | None,
-    warehouse: str | None,
-    pipelines: str | None,
     output: Output,
-    log_format: str | None,
 ) -> None:
     """Replay [A, B) from the snapshot before it, go on until the state is that of the live runs again, and
     publish the whole range at once.
@@ -82,20 +80,14 @@ def command(
     \b
     Example: slackwater backfill departures --from 2013-01-02 --to 2013-01-03 --dry-run
     """
-    from slackwater.runs.opened_pipeline import OpenedPipeline
+    from slackwater.runs.restating.backfill import BackfillRequest
 
-    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines, on)
+    opened_pipeline = pipeline.open(on)
     if dry_run:
         print_plan(opened_pipeline.planner().plan(from_ms, to_ms, slice_ms), output)
         return
-    from slackwater.openlineage.reporting import run_events
-    from slackwater.openlineage.results import VerbResults
-    from slackwater.runs.outcome import report_to
-    from slackwater.runs.restating.backfill import BackfillRequest
-
-    options.log_to_stderr(log_format)
     request = BackfillRequest(
-        pipeline=pipeline,
+        pipeline=pipeline.name,
         from_ms=from_ms,
         to_ms=to_ms,
         whatever_the_code=until_converged,
@@ -105,13 +97,28 @@ def command(
         engine=engine,
         ranges=partitions,
     )
+    _restate(opened_pipeline, request, manifest, output, delivers=not no_deliver)
+
+
+def _restate(
+    opened_pipeline: "OpenedPipeline",
+    request: "BackfillRequest",
+    manifest: str | None,
+    output: Output,
+    *,
+    delivers: bool,
+) -> None:
+    from slackwater.openlineage.reporting import run_events
+    from slackwater.openlineage.results import VerbResults
+    from slackwater.runs.outcome import report_to
+
     work = opened_pipeline.backfill(request, output.say_meanwhile)
 
     def results() -> VerbResults:
         return VerbResults.of_slices(work.staged_slices, work.publications)
 
     with (
-        opened_pipeline.delivering(options.warn, delivers=not no_deliver),
+        opened_pipeline.delivering(options.warn, delivers=delivers),
         report_to(manifest, work),
         run_events("backfill", opened_pipeline, results, options.warn, publishes=request.publish),
     ):

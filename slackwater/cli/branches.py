@@ -6,8 +6,9 @@ from typing import Any
 import click
 
 from slackwater.cli import options, printing
+from slackwater.cli.options import NamedPipeline
 from slackwater.cli.printing import Output
-from slackwater.cli.table_layout import Column
+from slackwater.inspection.answer_tables import Column
 
 COLUMNS = [
     Column("branch", "key"),
@@ -30,26 +31,23 @@ def command() -> None:
 
 @command.command("list")
 @click.argument("pipeline")
-@options.warehouse
-@options.pipelines
+@options.place
 @printing.output
-def list_branches(pipeline: str, warehouse: str | None, pipelines: str | None, output: Output) -> None:
-    """Every branch that was not dropped: where it forked, what it has run since, and whether main has taken
-    its runs.
+def list_branches(pipeline: NamedPipeline, output: Output) -> None:
+    """Every branch that was not dropped: where it forked, the slices that it has run since, and whether main
+    has taken its runs.
 
     \b
     Example: slackwater branches list departures
     """
-    from slackwater.inspection.inspection import Inspection
-
-    inspection = Inspection.of(pipeline, warehouse)
-    rows = [_facts(branch, runs, is_live=is_live) for branch, runs, is_live in inspection.branch_runs()]
+    branch_runs = pipeline.inspection().branch_runs()
+    rows = [_facts(branch, runs, is_live=is_live) for branch, runs, is_live in branch_runs]
     printing.show(rows, COLUMNS, output, empty=f"{pipeline}: there is no branch beside main")
 
 
 def _facts(branch: Any, runs: Sequence[Any], *, is_live: bool) -> dict[str, Any]:
-    """One row of the list: `runs` are those of the branch since its fork; it is live when main has taken
-    them.
+    """One row of the list. `runs`: the runs on the branch since its fork; `is_live`: whether main has taken
+    all of them.
     """
     start = runs[0].slice_start if runs else branch.fork.slice_end
     end = runs[-1].slice_end if runs else branch.fork.slice_end
@@ -72,27 +70,15 @@ def _facts(branch: Any, runs: Sequence[Any], *, is_live: bool) -> dict[str, Any]
 @command.command("drop")
 @click.argument("pipeline")
 @click.argument("branch")
-@options.warehouse
-@options.pipelines
+@options.place
 @printing.json_or_text
 @options.log_format
-def drop(
-    pipeline: str,
-    branch: str,
-    *,
-    warehouse: str | None,
-    pipelines: str | None,
-    output: Output,
-    log_format: str | None,
-) -> None:
+def drop(pipeline: NamedPipeline, branch: str, output: Output) -> None:
     """End BRANCH. Its runs stay in the ledger; those that main has taken stay live.
 
     \b
     Example: slackwater branches drop departures trial
     """
-    from slackwater.runs.opened_pipeline import OpenedPipeline
-
-    options.log_to_stderr(log_format)
-    row = OpenedPipeline(pipeline, warehouse, pipelines).moves().drop(branch)
+    row = pipeline.open().moves().drop(branch)
     sentence = f"{pipeline}: the branch {branch} was dropped, by row {row.seq}."
     printing.show_result([row.values()], [sentence], output)

@@ -1,16 +1,15 @@
-"""Prints changes of published rows: as rows of a table, and as the first few lines below what a publication
-says.
-"""
+"""Changes of published rows as JSON, and as the first few lines below the sentence of a publication."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slackwater.cli import printing
-from slackwater.cli.table_layout import Column
-from slackwater.inspection.changes.change_text import cause_text, change_text, window_text
+from slackwater.cli.printing import Output
+from slackwater.inspection.change_text import change_text, window_text
 from slackwater.readable import count_text, key_text
 
 if TYPE_CHECKING:
+    from slackwater.inspection.answer_tables import AnswerTable
     from slackwater.inspection.changes.published_changes import PublishedChanges
     from slackwater.runs.opened_pipeline import OpenedPipeline
     from slackwater.tables.ledger.rows import LedgerRow
@@ -19,23 +18,10 @@ if TYPE_CHECKING:
 FIRST_ROWS = 5
 
 
-def columns(keys: Sequence[str], windows: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Column]:
-    """The columns of a table of changes, as `table_row` makes its rows: key, window, and the windows' own
-    columns. A window is shown as a range, unless a row has no start.
-    """
-    has_starts = all(row["window_start"] is not None for row in rows)
-    window = Column("window", "range") if has_starts else Column("window_text", heading="window")
-    return [*printing.keys(keys), window, *(Column(name) for name in windows[2:])]
-
-
-def table_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A correction as a row of a table: its columns, the window as a text, and what it did to the results."""
-    return {
-        **row,
-        "window_text": window_text(row),
-        "change": change_text(row),
-        "cause": cause_text(row["cause"]),
-    }
+def show(table: "AnswerTable", changes: "PublishedChanges", output: Output) -> None:
+    """Print changes as a table, or as JSON."""
+    rows = [json_row(row, changes.keys) for row in changes.rows] if output.is_json else table.rows
+    printing.show(rows, table.columns, output, empty=table.empty, total=table.total)
 
 
 def json_row(row: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
@@ -61,7 +47,6 @@ def first_lines(opened_pipeline: "OpenedPipeline", row: "LedgerRow") -> list[str
 
 
 def _lines(changes: "PublishedChanges") -> list[str]:
-    """Each change as `key  window  what changed`, in columns."""
     cells = [
         (
             key_text([row[name] for name in changes.keys]),

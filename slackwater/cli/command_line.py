@@ -33,7 +33,7 @@ VERBS = {
     "branches": "lineages beside main",
     "runs": "the ledger as a log; one run in detail",
     "verify": "repeat a recorded run and compare",
-    "state": "windows, timers, state and watermarks as they stand; fork, restore, close",
+    "state": "windows, timers, state and watermarks between runs; fork, restore, close",
     "health": "green, yellow or red for each pipeline, with the reasons",
     "diff": "windows that two pipelines, or main and a branch, publish differently",
     "history": "what was published when, and why it changed",
@@ -41,9 +41,9 @@ VERBS = {
     "late": "rows that came too late",
     "quarantine": "rows that cannot be used, and why",
     "sql": "ask the tables in SQL, as of any run",
-    "sinks": "where results are delivered to besides, and how far they are",
+    "sinks": "the further places that results are delivered to, and how far each is",
     "maintain": "retention, compaction, vacuum",
-    "erase": "take somebody's rows out of every table, and record it",
+    "erase": "erase somebody's rows from every table, and record it",
     "examples": "list the examples, load their data",
     "bench": "generated workloads against Spark's own windows, DuckDB and Flink",
     "serve": "pages about every pipeline, in a browser",
@@ -163,11 +163,7 @@ class Verbs(click.Group):
 
 
 def _refuse_unregistered(error: NoRuns, context: click.Context) -> None:
-    """Say of a pipeline without runs that nobody has registered it, and what is: `run` can't make it run.
-
-    Raises:
-        UnknownPipeline: it is not registered.
-    """
+    """Raise UnknownPipeline for a pipeline without runs that is not registered: `run` can't run it."""
     from slackwater.cli.options import PIPELINES
     from slackwater.pipelines import registry
 
@@ -213,60 +209,58 @@ def run(work: Callable[[], Any]) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted; nothing that was not committed counts", err=True)
         return 1
-    except DamagedFile as error:
-        from slackwater.tables.damaged_tables import explain_damage
-
-        click.echo(f"slackwater: {explain_damage(error)}", err=True)
-        return error.exit_code
-    except SlackwaterError as error:
-        click.echo(f"slackwater: {error}", err=True)
-        return error.exit_code
-    except WindowingError as error:
-        click.echo(f"slackwater: {without_credentials(str(error))}", err=True)
-        return 3 if error.retryable else 2 if isinstance(error, ConfigurationError) else 1
-    except _storage_errors() as error:
-        failure = out_of_memory(error) or unforeseen(error)
-        click.echo(f"slackwater: {failure}", err=True)
-        return failure.exit_code
-    except ModuleNotFoundError as error:
-        extra = _EXTRAS.get((error.name or "").partition(".")[0])
-        if extra is None:
-            raise
-        click.echo(
-            f'slackwater: {error.name} is not installed here. Install it: pip install "slackwater[{extra}]".',
-            err=True,
-        )
-        return 1
     # click and rich raise it when the reader of our output has gone; the user's own code may raise it too
     except SystemExit as exit_:
-        if not _is_of_printing(exit_):
-            click.echo(
-                f"slackwater: sys.exit({exit_.code!r}) was called by a function of the pipeline, or by what "
-                "it imports. What is committed stands. Let it raise an error instead, then repeat the "
-                "command.",
-                err=True,
-            )
-            return 1
-        return exit_.code if isinstance(exit_.code, int) and exit_.code else 1
+        return _code_of_exit(exit_)
     except BaseException as error:
-        is_of_storage = (_is_panic(error) or isinstance(error, ImportError)) and is_failure(error)
-        explanation = out_of_memory(error) or (unforeseen(error) if is_of_storage else None)
-        if explanation is None:
+        failure = _failure(error)
+        if failure is None:
             raise
-        click.echo(f"slackwater: {explanation}", err=True)
-        return explanation.exit_code
+        message, code = failure
+        click.echo(f"slackwater: {message}", err=True)
+        return code
     return code if isinstance(code, int) else 0
 
 
+def _failure(error: BaseException) -> tuple[object, int] | None:
+    """What to say of an error, and the exit code; None for one that is not foreseen."""
+    if isinstance(error, DamagedFile):
+        from slackwater.tables.damaged_tables import explain_damage
+
+        return explain_damage(error), error.exit_code
+    if isinstance(error, SlackwaterError):
+        return error, error.exit_code
+    if isinstance(error, WindowingError):
+        code = 3 if error.retryable else 2 if isinstance(error, ConfigurationError) else 1
+        return without_credentials(str(error)), code
+    if isinstance(error, ModuleNotFoundError):
+        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        advice = f'{error.name} is not installed here. Install it: pip install "slackwater[{extra}]".'
+        return None if extra is None else (advice, 1)
+    is_of_storage = isinstance(error, _storage_errors()) or (
+        (_is_panic(error) or isinstance(error, ImportError)) and is_failure(error)
+    )
+    failure = out_of_memory(error) or (unforeseen(error) if is_of_storage else None)
+    return None if failure is None else (failure, failure.exit_code)
+
+
+def _code_of_exit(exit_: SystemExit) -> int:
+    if _is_of_printing(exit_):
+        return exit_.code if isinstance(exit_.code, int) and exit_.code else 1
+    click.echo(
+        f"slackwater: sys.exit({exit_.code!r}) was called by a function of the pipeline, or by what it "
+        "imports. What is committed stays. Let it raise an error instead, then repeat the command.",
+        err=True,
+    )
+    return 1
+
+
 def _is_panic(error: BaseException) -> bool:
-    """Whether Rust code has given up, as delta-rs does where it can open no file for its threads. Each
-    package has a class of its own for that.
-    """
     return type(error).__name__ == "PanicException"
 
 
 def _is_of_printing(exit_: SystemExit) -> bool:
-    """Whether click or rich has raised it, since the reader of our output has gone."""
+    """Whether click or rich has raised it because the reader of our output has gone."""
     places = [frame for frame, _ in traceback.walk_tb(exit_.__traceback__)]
     return str(places[-1].f_globals.get("__name__")).partition(".")[0] in ("click", "rich")
 
@@ -287,10 +281,8 @@ def _storage_errors() -> tuple[type[Exception], ...]:
 
 
 def finish(work: Callable[[], Any]) -> NoReturn:
-    """Do `work` and end the process with its exit code.
-
-    The interpreter's own clean-up is skipped: delta-rs may abort in it, when all work is done, and that would
-    change the exit code.
+    """Do `work` and end the process with its exit code. The interpreter's own clean-up is skipped: delta-rs
+    may abort in it, and that would change the exit code.
     """
     keep_heap()
 
@@ -308,15 +300,13 @@ def finish(work: Callable[[], Any]) -> NoReturn:
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()
-    finally:  # the work is done, so its exit code stands even if stopping Spark fails
+    finally:  # the work is done, so its exit code holds even if stopping Spark fails
         os._exit(code)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line in a process of the caller's, which goes on afterwards; returns the exit code.
-
-    Args:
-        arguments: behind `slackwater`; None: those of this process.
+    """Run the command line in a process of the caller's, which continues afterwards; returns the exit
+    code.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     return run(lambda: slackwater.main(words, prog_name="slackwater", standalone_mode=False))
@@ -333,7 +323,6 @@ def application(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def stop_spark() -> None:
-    """Stop the Spark session of this process, if there is one."""
     module = sys.modules.get("pyspark.sql")
     session = module.SparkSession.getActiveSession() if module is not None else None
     if session is not None:

@@ -13,11 +13,13 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from slackwater.cli import command_line
-from slackwater.cli.options import Time, show
+from slackwater.cli import command_line, printing
+from slackwater.cli.options import Time
+from slackwater.cli.printing import Output
 from slackwater.errors import PermanentError
 from slackwater.examples import find_example
 from slackwater.inspection.inspection import Inspection
+from slackwater.inspection.sql.views import LineageViews
 from slackwater.runs.lineage.catch_up import CatchUpRequest
 from slackwater.runs.opened_pipeline import OpenedPipeline
 from slackwater.tables.warehouse import Warehouse
@@ -43,7 +45,7 @@ RANGES = 4
     "--warehouse",
     default="var/demo",
     show_default=True,
-    help="where the tables go; what stands there is replaced",
+    help="where the tables go; a demo that is there is replaced",
 )
 def demo(to_ms: int, warehouse: str) -> None:
     """Load January 2013, replay it in daily slices and once more as one Spark job, and show what came out."""
@@ -85,7 +87,6 @@ def demo(to_ms: int, warehouse: str) -> None:
 
 
 def _replay_at_once(root: str, from_ms: int, to_ms: int) -> Inspection:
-    """Replay the same rows as one slice by Spark's tasks, in a warehouse of its own."""
     other_root = f"{root}/{AT_ONCE}"
     shutil.copytree(f"{root}/sources", f"{other_root}/sources")
     request = CatchUpRequest(PIPELINE, to_ms, from_ms, ranges=RANGES)
@@ -94,11 +95,7 @@ def _replay_at_once(root: str, from_ms: int, to_ms: int) -> Inspection:
 
 
 def _compare(console: Console, in_slices: Inspection, at_once: Inspection) -> None:
-    """Say by hashes whether one Spark job has left what the slices have.
-
-    Raises:
-        PermanentError: it has not.
-    """
+    """Say by hashes whether one Spark job has left what the slices have; raises PermanentError if not."""
     [run] = at_once.runs(0)
     slices = in_slices.runs(0)
     hashes = {
@@ -109,7 +106,7 @@ def _compare(console: Console, in_slices: Inspection, at_once: Inspection) -> No
     for name, (of_slices, of_job) in hashes.items():
         if of_slices != of_job:
             raise PermanentError(
-                f"{name} of one Spark job differ from those of {len(slices)} slices: {of_job}, not "
+                f"{name} of one Spark job differ from the same of {len(slices)} slices: {of_job}, not "
                 f"{of_slices}. That is a fault of slackwater."
             )
         console.print(f"  {name:<10} equal: {of_job}")
@@ -136,70 +133,57 @@ def _hash_of_published(tables: Inspection) -> str:
     return str(content)
 
 
-def _show_results(console: Console, tables: Inspection) -> None:
-    published_rows = (
-        tables.tables["published"].read().sort_by([("window_start", "ascending"), ("origin", "ascending")])
-    )
-    console.print()
-    head = published_rows.slice(0, 8).to_pylist()
-    names = [
-        "origin",
-        "window_start",
-        "window_end",
-        "flights",
-        "mean_dep_delay",
-        "max_dep_delay",
-        "kind",
-        "firing",
-        "revision",
-        "run_seq",
-    ]
-    show(
-        head,
-        names,
-        "table",
-        empty="nothing was published",
-        title=f"published, the first of {published_rows.num_rows:,} rows",
-    )
-    open_windows = (
-        tables.snapshot("window_state", None)
-        .sort_by([("window_start", "ascending"), ("origin", "ascending")])
-        .to_pylist()
-    )
-    names = ["origin", "window_start", "elements", "firings", "next_firing", "cleanup_time", "last_arrival"]
-    console.print()
-    show(
-        open_windows,
-        names,
-        "table",
-        empty="no window is open",
-        title=f"parked, waiting for the next run: {len(open_windows)} windows",
-    )
-    kinds: dict[tuple[object, object], set[str]] = {}
-    for pane in tables.live("panes").rows.select(["origin", "window_start", "kind"]).to_pylist():
-        kinds.setdefault((pane["origin"], pane["window_start"]), set()).add(pane["kind"])
-    changed_windows = sum(kinds_of_window == {"on_time", "late"} for kinds_of_window in kinds.values())
-    created_windows = sum(kinds_of_window == {"late"} for kinds_of_window in kinds.values())
-    reopened_windows = (
-        tables.tables["corrections"]
-        .read(["op", "cause"])
-        .to_pylist()
-        .count({"op": "update", "cause": "late"})
+# The first rows of `published`, and every open window.
+_PUBLISHED = """
+    SELECT origin, window_start, window_end, flights, mean_dep_delay, max_dep_delay, kind, firing, revision,
+        run_seq
+    FROM published ORDER BY window_start, origin LIMIT 8
+"""
+_OPEN_WINDOWS = """
+    SELECT origin, window_start, elements, firings, next_firing, cleanup_time, last_arrival
+    FROM windows_now ORDER BY window_start, origin
+"""
+# How many windows late rows have changed, how many they have opened, and how many of these changes corrected
+# what an earlier run had published.
+_LATE_ROWS = """
+    SELECT count_if(kinds = ['late', 'on_time']), count_if(kinds = ['late']),
+        (SELECT count(*) FROM corrections WHERE op = 'update' AND cause = 'late')
+    FROM (SELECT list_sort(list(DISTINCT kind)) AS kinds FROM panes_live GROUP BY origin, window_start)
+"""
+_VALIDATIONS = """
+    SELECT count(DISTINCT run_id), count(DISTINCT expectation), count_if(passed), count(*)
+    FROM validations WHERE result_json IS NOT NULL
+"""
+
+
+def _show_results(console: Console, inspection: Inspection) -> None:
+    with LineageViews.over(inspection, inspection.run(None)) as views:
+        [count] = _values(views, "SELECT count(*) FROM published")
+        _show(views, _PUBLISHED, f"\npublished, the first of {count:,} rows")
+        [count] = _values(views, "SELECT count(*) FROM windows_now")
+        _show(views, _OPEN_WINDOWS, f"\nparked, waiting for the next run: {count} windows")
+        refired_windows, late_windows, corrected_rows = _values(views, _LATE_ROWS)
+        runs, expectations, passes, checks = _values(views, _VALIDATIONS)
+    console.print(
+        f"\nLate rows changed {refired_windows:,} windows after they had fired and created {late_windows:,} "
+        f"that nothing on time had opened; {corrected_rows:,} of those changes reopened a window that an "
+        "earlier run had published."
     )
     console.print(
-        f"\nLate rows changed {changed_windows:,} windows after they had fired and created "
-        f"{created_windows:,} that nothing on time had opened; {reopened_windows:,} of those changes "
-        "reopened a window that an earlier run had published."
+        f"Great Expectations validated {runs:,} slices before they were published, by the {expectations} "
+        f"expectations of a suite: {passes} of {checks} were met."
     )
-    results = (
-        tables.tables["validations"].read(["run_id", "expectation", "passed", "result_json"]).to_pylist()
-    )
-    suite_rows = [row for row in results if row["result_json"] is not None]
-    console.print(
-        f"Great Expectations validated {len({row['run_id'] for row in suite_rows}):,} slices before they "
-        f"were published, by the {len({row['expectation'] for row in suite_rows})} expectations of a suite: "
-        f"{sum(row['passed'] for row in suite_rows)} of {len(suite_rows)} were met."
-    )
+
+
+def _values(views: LineageViews, sql: str) -> list[int]:
+    """The values of the only row of a statement."""
+    return [column[0].as_py() for column in views.query(sql).columns]
+
+
+def _show(views: LineageViews, sql: str, title: str) -> None:
+    rows = views.query(sql)
+    output = Output(row_limit=None)
+    printing.show(rows.to_pylist(), rows.schema.names, output, empty="none", title=title)
 
 
 def _show_what_to_try(console: Console, tables: Inspection, warehouse: str) -> None:

@@ -8,7 +8,7 @@ import click
 
 from slackwater.cli import changed_rows, options, printing
 from slackwater.cli.printing import Output
-from slackwater.cli.table_layout import Column
+from slackwater.inspection.answer_tables import Column
 
 
 @click.command("diff")
@@ -53,6 +53,7 @@ def command(
 def _show_branch(
     pipeline: str, branch: str, warehouse: str | None, pipelines: str | None, output: Output
 ) -> None:
+    from slackwater.inspection.changes.change_tables import changes_table
     from slackwater.inspection.changes.published_changes import PublishedChanges
     from slackwater.inspection.inspection import Inspection
     from slackwater.runs.opened_pipeline import OpenedPipeline
@@ -66,17 +67,10 @@ def _show_branch(
         printing.show([], [], output, empty=f"{pipeline}: main has all runs of the branch {branch}.")
         return
     changes = PublishedChanges.of_branch(publisher, publication, output.row_limit)
-    rows = [
-        changed_rows.json_row(row, changes.keys) if output.is_json else changed_rows.table_row(row)
-        for row in changes.rows
-    ]
-    columns = [
-        *changed_rows.columns(changes.keys, changes.windows, changes.rows),
-        Column("change", "text", heading="main → branch"),
-    ]
     empty = f"{pipeline}: publishing the branch {branch} would change nothing."
-    printing.show(rows, columns, output, empty=empty, total=changes.total)
-    if rows and not output.is_json:
+    table = changes_table(changes, "", empty, heading="main → branch", has_cause=False)
+    changed_rows.show(table, changes, output)
+    if changes.rows and not output.is_json:
         printing.note(f"Publishing {branch}: {counts_text(changes.counts, changes.days)}.")
     if publication.obstacle is None and not output.is_json:
         arguments = " ".join(map(str, publication.arguments))
@@ -118,8 +112,9 @@ def _show_pipelines(left: str, right: str, warehouse: str | None, output: Output
 
 
 def _left_and_right(row: dict[str, Any], name: str) -> str:
-    """The result `name` of a window on both sides, `left | right`; only once where both are equal or one side
-    lacks the window."""
+    """A result of a window on both sides, `left | right`; once where both are equal or one lacks the
+    window.
+    """
     values_of_sides = [values[name] for values in (row["left"], row["right"]) if isinstance(values, dict)]
     texts = [
         f"{value:g}" if isinstance(value, float) else "–" if value is None else str(value)

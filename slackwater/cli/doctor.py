@@ -14,8 +14,8 @@ import click
 
 from slackwater.cli import options, printing
 from slackwater.cli.printing import Output
-from slackwater.cli.table_layout import Column
 from slackwater.errors import SlackwaterError, UsageError
+from slackwater.inspection.answer_tables import Column
 
 if TYPE_CHECKING:
     from slackwater.pipelines import Pipeline
@@ -170,4 +170,4 @@ def _rows_stand_once(warehouse: "Warehouse", pipeline: "Pipeline") -> str | None
     except NoRuns:
         return None
     RollForward.of_stored(pipeline, tables).uniqueness.require()
-    return "every row of runs, corrections and published stands once"
+    return "every row of runs, corrections and published is there once"

@@ -1,9 +1,16 @@
 """`slackwater erase`: takes somebody's rows out of a pipeline's tables for good. Starts no JVM."""
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import click
 
 from slackwater.cli import options, printing
+from slackwater.cli.options import NamedPipeline
 from slackwater.cli.printing import Output
+
+if TYPE_CHECKING:
+    from slackwater.runs.lineage.persons import Person
 
 
 @click.command("erase")
@@ -25,21 +32,17 @@ from slackwater.cli.printing import Output
 )
 @click.option("--reason", metavar="TEXT", help="why, for the record; name nobody in it")
 @click.option("--dry-run", is_flag=True, help="say how many rows would go, and change nothing")
-@options.warehouse
-@options.pipelines
+@options.place
 @printing.output
 @options.log_format
 def command(
-    pipeline: str,
+    pipeline: NamedPipeline,
     *,
     keys: tuple[str, ...],
     columns: tuple[str, ...],
     reason: str | None,
     dry_run: bool,
-    warehouse: str | None,
-    pipelines: str | None,
     output: Output,
-    log_format: str | None,
 ) -> None:
     """Take everything of the keys out of every table of PIPELINE, parked state and its older snapshots
     included, record that it was done, and delete the files. Delete the rows in the source first; runs then go
@@ -51,23 +54,14 @@ def command(
     \b
     Example: slackwater erase visits --key 4711 --reason 'request 12' --dry-run
     """
-    from slackwater.pipelines import registry
     from slackwater.runs.lineage.erasure import describe_erasure
-    from slackwater.runs.lineage.persons import Person, person_of_key
-    from slackwater.runs.opened_pipeline import OpenedPipeline
 
     if not keys and not columns:
         raise click.UsageError("say whose rows: --key K, or --column NAME=VALUE")
     if reason is None and not dry_run:
         raise click.UsageError("say why, for the record: --reason TEXT (without naming anybody)")
-    persons = [person_of_key(registry.load(pipelines)[pipeline], key) for key in keys]
-    for column in columns:
-        name, equals, value = column.partition("=")
-        if not equals or not name:
-            raise click.UsageError(f"--column {column!r}: write it as NAME=VALUE")
-        persons.append(Person(((name, value),)))
-    options.log_to_stderr(log_format)
-    work = OpenedPipeline(pipeline, warehouse, pipelines).erasure()
+    persons = _persons(pipeline, keys, columns)
+    work = pipeline.open().erasure()
     rows_by_table = [{"table": table, "rows": rows} for table, rows in work.plan(persons).items()]
     row = None if dry_run or reason is None else work.run(persons, reason)
     printing.show(
@@ -75,9 +69,22 @@ def command(
     )
     if dry_run and rows_by_table:
         printing.say(
-            f"{pipeline}: nothing was changed; these rows would go, those of attempts and validations lose a "
-            "text.",
+            f"{pipeline}: nothing was changed; these rows would be erased. Rows of attempts and validations "
+            "stay, and lose a text.",
             err=True,
         )
     if row is not None:
         printing.say(f"{pipeline}: {describe_erasure(row)}.", err=True)
+
+
+def _persons(pipeline: NamedPipeline, keys: Sequence[str], columns: Sequence[str]) -> "list[Person]":
+    """Whose rows are to be erased: each is a key, or a value of a source column."""
+    from slackwater.runs.lineage.persons import Person, person_of_key
+
+    persons = [person_of_key(pipeline.declaration(), key) for key in keys]
+    for column in columns:
+        name, equals, value = column.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"--column {column!r}: write it as NAME=VALUE")
+        persons.append(Person(((name, value),)))
+    return persons

@@ -8,7 +8,7 @@ import click
 from slackwater.cli import options, printing
 from slackwater.cli.options import Time
 from slackwater.cli.printing import Output
-from slackwater.cli.table_layout import Column
+from slackwater.inspection.answer_tables import Column
 from slackwater.readable import count_text
 
 

@@ -8,7 +8,7 @@ import click
 
 from slackwater.cli import options, printing
 from slackwater.cli.printing import Output
-from slackwater.cli.table_layout import Column
+from slackwater.inspection.answer_tables import Column
 
 if TYPE_CHECKING:
     from slackwater.inspection.health.report import PipelineHealth

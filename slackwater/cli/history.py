@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slackwater.cli import changed_rows, options, printing
-from slackwater.cli.options import Time
+from slackwater.cli.options import NamedPipeline, Time
 from slackwater.cli.printing import Output
-from slackwater.cli.table_layout import Column
-from slackwater.inspection.changes.change_text import source_row_text
+from slackwater.inspection.answer_tables import Column
+from slackwater.inspection.change_text import source_row_text
 
 if TYPE_CHECKING:
     from slackwater.inspection.changes.causing_rows import CausingRow
     from slackwater.inspection.changes.published_change import PublishedChange
     from slackwater.inspection.changes.window_history import WindowHistory
     from slackwater.inspection.inspection import Inspection
-    from slackwater.runs.opened_pipeline import OpenedPipeline
 
 
 @click.command("history")
@@ -37,18 +36,15 @@ if TYPE_CHECKING:
     is_flag=True,
     help="with --window: read the rows that caused each change from the source, too",
 )
-@options.warehouse
-@options.pipelines
+@options.place
 @printing.output
 def command(
-    pipeline: str,
+    pipeline: NamedPipeline,
     *,
     key: str | None,
     window_ms: int | None,
     seq: int | None,
     elements: bool,
-    warehouse: str | None,
-    pipelines: str | None,
     output: Output,
 ) -> None:
     """What was published of a key, when, and what it was before, the newest change first; which run brought
@@ -63,11 +59,10 @@ def command(
               slackwater history departures --run 7
     """
     from slackwater.inspection.changes.window_history import HistoryQuestion, history_of
-    from slackwater.inspection.inspection import Inspection
 
     if elements and window_ms is None:
         raise click.UsageError("--elements reads the rows of one window; name it with --window START")
-    inspection = Inspection.of(pipeline, warehouse)
+    inspection = pipeline.inspection()
     inspection.say_if_unfinished()
     if key is None and seq is not None and window_ms is None:
         _show_row(inspection, seq, output)
@@ -81,10 +76,7 @@ def command(
     history = history_of(inspection, question)
     rows_by_change = None
     if elements:
-        from slackwater.runs.opened_pipeline import OpenedPipeline
-
-        opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
-        rows_by_change = _causing_rows(opened_pipeline, inspection, key, history)
+        rows_by_change = _causing_rows(pipeline, inspection, key, history)
     if output.is_json:
         rows = [
             _json_row(change, None if rows_by_change is None else rows_by_change[place])
@@ -98,55 +90,37 @@ def command(
 
 
 def _causing_rows(
-    opened_pipeline: "OpenedPipeline", inspection: "Inspection", key: str | None, history: "WindowHistory"
+    pipeline: NamedPipeline, inspection: "Inspection", key: str | None, history: "WindowHistory"
 ) -> "list[Sequence[CausingRow]]":
-    """The rows of the source that caused each change of one window."""
     from slackwater.inspection.changes.causing_rows import CausingRows
     from slackwater.inspection.windows.key_rows import KeyRows
+    from slackwater.tables.warehouse import Warehouse
 
-    declaration = opened_pipeline.pipeline
+    declaration, warehouse = pipeline.declaration(), Warehouse.at(pipeline.warehouse)
     key_rows = KeyRows.of(inspection.tables, inspection.key_columns(), key, declaration.max_parallelism)
-    causes = CausingRows(declaration, inspection.tables, opened_pipeline.warehouse, key_rows)
+    causes = CausingRows(declaration, inspection.tables, warehouse, key_rows)
     return [causes.of(change) for change in history.changes]
 
 
 def _show_row(inspection: "Inspection", seq: int, output: Output) -> None:
-    """Everything that a row of the ledger has changed."""
+    from slackwater.inspection.changes.change_tables import changes_table
     from slackwater.inspection.changes.published_changes import PublishedChanges
 
     row = inspection.run(seq)
     changes = PublishedChanges.of_row(inspection, row, output.row_limit)
-    rows = [
-        changed_rows.json_row(change, changes.keys) if output.is_json else changed_rows.table_row(change)
-        for change in changes.rows
-    ]
-    columns = [
-        *changed_rows.columns(changes.keys, changes.windows, changes.rows),
-        Column("change", "text"),
-        Column("cause"),
-    ]
     empty = f"{inspection.pipeline}: row {seq}, a {row.kind}, has changed nothing in `published`."
-    printing.show(rows, columns, output, empty=empty, total=changes.total)
+    changed_rows.show(changes_table(changes, "", empty), changes, output)
 
 
 def _show_history(
-    pipeline: str, key: str | None, history: "WindowHistory", output: Output, *, is_of_window: bool
+    pipeline: NamedPipeline, key: str | None, history: "WindowHistory", output: Output, *, is_of_window: bool
 ) -> None:
+    from slackwater.inspection.changes.change_tables import history_table
+
     whose = "" if key is None else f" of {key}"
-    rows = [_table_row(change) for change in history.changes]
-    has_starts = all(change.window["window_start"] is not None for change in history.changes)
-    window = [Column("window", "range") if has_starts else Column("window_text", heading="window")]
-    own_columns = [Column(name) for name in list(history.changes[0].window)[2:]] if history.changes else []
-    columns = [
-        *([] if is_of_window else [*window, *own_columns]),
-        Column("seq", "id"),
-        Column("change", "text"),
-        Column("why", "text"),
-        Column("at", heading="published at"),
-        *printing.wide("op", "cause", "kind", "firing", "revision"),
-    ]
     empty = f"{pipeline}: nothing{whose} was published{' in this window' if is_of_window else ''}."
-    printing.show(rows, columns, output, empty=empty)
+    table = history_table(history, empty, is_of_window=is_of_window)
+    printing.show(table.rows, table.columns, output, empty=table.empty)
     if history.has_more:
         printing.note("There are older changes; --limit N shows more, --limit 0 all.")
     if history.dropped_seq is not None:
@@ -159,7 +133,6 @@ def _show_history(
 def _show_causing_rows(
     history: "WindowHistory", rows_by_change: "Sequence[Sequence[CausingRow]]", output: Output
 ) -> None:
-    """The rows of the source below the changes that they caused."""
     rows = [
         {
             "seq": change.seq,
@@ -178,17 +151,6 @@ def _show_causing_rows(
     ]
     empty = "No row of the source differs."
     printing.show(rows, columns, output, empty=empty, title="\nRows of the source")
-
-
-def _table_row(change: "PublishedChange") -> dict[str, Any]:
-    from slackwater.inspection.changes.change_reason import reason_of
-
-    facts = {
-        name: getattr(change, name)
-        for name in ("seq", "at", "old", "new", "op", "cause", "kind", "firing", "revision", "timestamp")
-    }
-    minute = change.at.replace(second=0, microsecond=0)
-    return changed_rows.table_row({**facts, **change.window}) | {"why": reason_of(change), "at": minute}
 
 
 def _json_row(change: "PublishedChange", causes: "Sequence[CausingRow] | None") -> dict[str, Any]:

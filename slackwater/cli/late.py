@@ -1,21 +1,26 @@
 """`slackwater late`: the rows that were too late for their windows, the allowed lateness that would have
-saved them, and how to re-admit them.
-
-`list` and `report` start no JVM; `redrive` does only where a slice is large.
+saved them, and how to re-admit them. Only `redrive` may start a JVM, where a slice is large.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from slackwater.cli import options, printing
 from slackwater.cli.late_advice import advise
+from slackwater.cli.options import NamedPipeline
 from slackwater.cli.printing import Output
-from slackwater.cli.table_layout import Column, value_text
+from slackwater.cli.table_layout import value_text
+from slackwater.inspection.answer_tables import Column
 from slackwater.readable import count_text, range_text, time_text
+from slackwater.windowing.times import MILLISECOND, to_datetime, to_ms
 
 if TYPE_CHECKING:
     from slackwater.engine.transport.placement import On
+    from slackwater.inspection.inspection import Inspection
+    from slackwater.inspection.late_rows.lateness import SavedRows
+    from slackwater.runs.restating.redrive import RedriveResult
 
 
 @click.group("late")
@@ -27,10 +32,9 @@ command.add_command(advise)
 
 
 def _late_rows_of(function: Any) -> Any:
-    """PIPELINE, --key and --run: the late rows that a verb is about."""
+    """PIPELINE, --key and --run, of verbs about late rows."""
     for option in (
-        options.pipelines,
-        options.warehouse,
+        options.place,
         click.option("--run", "seq", type=options.SEQ, metavar="SEQ", help="only rows of this run"),
         options.key,
         click.argument("pipeline"),
@@ -42,25 +46,16 @@ def _late_rows_of(function: Any) -> Any:
 @command.command("list")
 @_late_rows_of
 @printing.output
-def list_late(
-    pipeline: str,
-    *,
-    key: str | None,
-    seq: int | None,
-    warehouse: str | None,
-    pipelines: str | None,
-    output: Output,
-) -> None:
+def list_late(pipeline: NamedPipeline, key: str | None, seq: int | None, output: Output) -> None:
     """Every late row of the live runs: its key, its times, how late it was and the windows that it missed.
 
     \b
     Example: slackwater late list departures --key EWR
     """
-    from slackwater.inspection.inspection import Inspection
     from slackwater.inspection.rows.top_rows import top_rows
     from slackwater.inspection.sql.views import LineageViews
 
-    inspection = Inspection.of(pipeline, warehouse)
+    inspection = pipeline.inspection()
     inspection.say_if_unfinished()
     with LineageViews.over(inspection, inspection.run(None), key) as views:
         late = top_rows(views, "late_live", ["run_seq", "arrival_time"], limit=output.row_limit, run_seq=seq)
@@ -106,14 +101,12 @@ def list_late(
 )
 @printing.output
 def report(
-    pipeline: str,
+    pipeline: NamedPipeline,
     *,
     key: str | None,
     seq: int | None,
     latenesses: tuple[int, ...],
     bound: int | None,
-    warehouse: str | None,
-    pipelines: str | None,
     output: Output,
 ) -> None:
     """How many of the late rows another allowed lateness would have saved, from the windows that they missed
@@ -126,34 +119,7 @@ def report(
     Examples: slackwater late report departures
               slackwater late report departures --lateness 5h --bound 2h
     """
-    from slackwater.inspection.inspection import Inspection
-    from slackwater.inspection.late_rows.lateness import RowCondition
-    from slackwater.inspection.late_rows.lateness import report as report_lateness
-    from slackwater.inspection.late_rows.lateness_settings import LatenessSettings, recorded_runs
-    from slackwater.inspection.sql.views import LineageViews
-    from slackwater.runs.staging.collected_mark import LiveMarks
-    from slackwater.windowing.times import MILLISECOND, to_datetime, to_ms
-
-    inspection = Inspection.of(pipeline, warehouse)
-    head = inspection.run(None)
-    live = LiveMarks.of(inspection.tables, recorded_runs(inspection, head))
-    longer_by_ms = 0
-    if bound is not None:
-        settings = LatenessSettings.of(inspection, head)
-        latenesses = latenesses or (settings.lateness_ms,)
-        head, longer_by_ms = settings.row_of_runs(head), settings.longer_by_ms(bound)
-    with LineageViews.over(inspection, head, key) as views:
-        where = RowCondition() if seq is None else RowCondition("run_seq = ?", (seq,))
-        if key is not None:
-            is_key, values = views.condition_on_key(key)
-            where &= RowCondition(is_key, tuple(values))
-        savings = report_lateness(
-            views.query,
-            lambda last: to_datetime(live.reopened_from(to_ms(last))),
-            where,
-            [lateness * MILLISECOND for lateness in latenesses],
-            longer_by_ms,
-        )
+    savings, longer_by_ms = _savings(pipeline.inspection(), key, seq, latenesses, bound)
     rows = [
         {
             "allowed_lateness": str(saving.lateness),
@@ -176,18 +142,55 @@ def report(
     ]
     printing.show(rows, columns, output, empty=f"{pipeline}: no row was too late")
     if rows and longer_by_ms < 0:
-        printing.say(
-            f"{pipeline}: a shorter bound would have let more rows be too late than these, which were too "
-            "late in any case.",
-            err=True,
-        )
+        printing.say(f"{pipeline}: {_SHORTER_BOUND}", err=True)
     if any(saving.rows for saving in savings):
-        printing.say(
-            f"{pipeline}: a lateness that is declared now helps only rows that arrive from now on; the "
-            "windows of these are closed. To rescue them, declare it and run `slackwater backfill "
-            f"{pipeline} --from RESTATE_FROM --to RESTATE_TO`.",
-            err=True,
+        command = f"`slackwater backfill {pipeline} --from RESTATE_FROM --to RESTATE_TO`"
+        printing.say(f"{pipeline}: {_RESCUE} {command}.", err=True)
+
+
+_SHORTER_BOUND = (
+    "a shorter bound would have let more rows be too late than these, which were too late in any case."
+)
+_RESCUE = (
+    "a lateness that is declared now helps only rows that arrive from now on; the windows of these are "
+    "closed. To rescue them, declare it and run"
+)
+
+
+def _savings(
+    inspection: "Inspection",
+    key: str | None,
+    seq: int | None,
+    latenesses: tuple[int, ...],
+    bound: int | None,
+) -> "tuple[list[SavedRows], int]":
+    """The rows that each lateness would have saved; by how much `bound` is longer than the declared one."""
+    from slackwater.inspection.late_rows.lateness import RowCondition
+    from slackwater.inspection.late_rows.lateness import report as report_lateness
+    from slackwater.inspection.late_rows.lateness_settings import LatenessSettings, recorded_runs
+    from slackwater.inspection.sql.views import LineageViews
+    from slackwater.runs.staging.collected_mark import LiveMarks
+
+    head = inspection.run(None)
+    live = LiveMarks.of(inspection.tables, recorded_runs(inspection, head))
+    longer_by_ms = 0
+    if bound is not None:
+        settings = LatenessSettings.of(inspection, head)
+        latenesses = latenesses or (settings.lateness_ms,)
+        head, longer_by_ms = settings.row_of_runs(head), settings.longer_by_ms(bound)
+    with LineageViews.over(inspection, head, key) as views:
+        where = RowCondition() if seq is None else RowCondition("run_seq = ?", (seq,))
+        if key is not None:
+            is_key, values = views.condition_on_key(key)
+            where &= RowCondition(is_key, tuple(values))
+        savings = report_lateness(
+            views.query,
+            lambda last: to_datetime(live.reopened_from(to_ms(last))),
+            where,
+            [lateness * MILLISECOND for lateness in latenesses],
+            longer_by_ms,
         )
+    return savings, longer_by_ms
 
 
 @command.command("redrive")
@@ -198,17 +201,14 @@ def report(
 @printing.output
 @options.log_format
 def redrive(
-    pipeline: str,
+    pipeline: NamedPipeline,
     *,
     key: str | None,
     seq: int | None,
     reason: str,
     dry_run: bool,
     on: "On | None",
-    warehouse: str | None,
-    pipelines: str | None,
     output: Output,
-    log_format: str | None,
 ) -> None:
     """Let late rows arrive when their windows were open: each gets as its arrival the start of the last tick
     at which its windows would have taken it.
@@ -219,15 +219,9 @@ def redrive(
     \b
     Example: slackwater late redrive departures --key EWR --reason 'late feed'
     """
-    from slackwater.inspection.inspection import Inspection
-    from slackwater.runs.opened_pipeline import OpenedPipeline
-    from slackwater.runs.staging.slices import iso
-    from slackwater.windowing.times import to_ms
-
-    options.log_to_stderr(log_format)
-    inspection = Inspection.of(pipeline, warehouse)
+    inspection = pipeline.inspection()
     late, keys = inspection.late(key, seq).rows, inspection.key_columns()
-    redriven = OpenedPipeline(pipeline, warehouse, pipelines, on).redrive().run(late, reason, is_dry=dry_run)
+    redriven = pipeline.open(on).redrive().run(late, reason, is_dry=dry_run)
     rows = [
         {
             **vars(override),
@@ -237,6 +231,7 @@ def redrive(
         }
         for override, late_row in zip(redriven.overrides, redriven.late_rows, strict=True)
     ]
+    table_rows = [{**row, **row["key"], "missed": _windows_text(row["windows"])} for row in rows]
     columns: list[Column | str] = [
         *printing.keys(keys),
         "event_time",
@@ -245,29 +240,29 @@ def redrive(
         Column("true_arrival"),
         *printing.wide("row_hash"),
     ]
-    printing.show(
-        rows
-        if output.is_json
-        else [{**row, **row["key"], "missed": _windows_text(row["windows"])} for row in rows],
-        columns,
-        output,
-        empty=f"{pipeline}: no late row is to be moved.",
-    )
-    for note in redriven.notes:
-        printing.say(f"{pipeline}: {note}", err=True)
+    empty = f"{pipeline}: no late row is to be moved."
+    printing.show(rows if output.is_json else table_rows, columns, output, empty=empty)
+    for sentence in _sentences(redriven, is_dry=dry_run, pipeline=pipeline):
+        printing.say(f"{pipeline}: {sentence}", err=True)
+
+
+def _sentences(redriven: "RedriveResult", *, is_dry: bool, pipeline: NamedPipeline) -> Iterator[str]:
+    """What a redrive has done beside its rows, and the command that takes them in."""
+    from slackwater.runs.staging.slices import iso
+
+    yield from redriven.notes
     if redriven.unmoved_rows:
-        printing.say(
-            f"{pipeline}: {count_text(redriven.unmoved_rows, 'row needs', 'rows need')} no new arrival, by "
-            "the allowed lateness declared today.",
-            err=True,
+        yield (
+            f"{count_text(redriven.unmoved_rows, 'row needs', 'rows need')} no new arrival, by the allowed "
+            "lateness declared today."
         )
     if redriven.to_restate is not None:
         first, last = (iso(to_ms(moment)) for moment in redriven.to_restate)
-        get = "would get" if dry_run else "gets" if len(rows) == 1 else "get"
-        printing.say(
-            f"{pipeline}: {count_text(len(rows), 'row')} {get} a new arrival time, {redriven.new:,} for the "
-            f"first time. To re-admit: `slackwater backfill {pipeline} --from {first} --to {last}`.",
-            err=True,
+        count = len(redriven.overrides)
+        get = "would get" if is_dry else "gets" if count == 1 else "get"
+        yield (
+            f"{count_text(count, 'row')} {get} a new arrival time, {redriven.new:,} for the first time. To "
+            f"re-admit: `slackwater backfill {pipeline} --from {first} --to {last}`."
         )
 
 
@@ -283,11 +278,9 @@ def _windows_text(windows: list[dict[str, Any]]) -> str:
 
 
 def _bounds_text(window: dict[str, Any]) -> str:
-    """The bounds of a window; of one without a start, its end."""
     start, end = window["start"], window["end"]
     return f"until {time_text(end)}" if start is None else range_text(start, end)
 
 
 def _own_values(window: dict[str, Any]) -> list[str]:
-    """The values of the columns that the window's class declares."""
     return [value_text(value) for name, value in window.items() if name not in ("start", "end")]

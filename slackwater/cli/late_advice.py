@@ -2,35 +2,16 @@
 which one is worth its price. Starts no JVM.
 """
 
-from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from slackwater.cli import options, printing
+from slackwater.cli.options import NamedPipeline
 from slackwater.cli.printing import Output
-from slackwater.cli.table_layout import Column
 
-_LATENESS_COLUMNS = (
-    Column("lateness_ms", "exact_duration", heading="allowed lateness"),
-    Column("note", heading=""),
-    Column("late_rows"),
-    Column("rows_saved"),
-    Column("rows_lost", is_optional=True),
-    Column("windows_refired"),
-    Column("windows_open", heading="open windows"),
-    Column("state_bytes", "size", heading="state"),
-    Column("refires"),
-)
-_BOUND_COLUMNS = (
-    Column("bound_ms", "exact_duration", heading="bound"),
-    Column("note", heading=""),
-    Column("delay_ms", "exact_duration", heading="fires later by"),
-    Column("complete_share", "share", heading="complete windows"),
-    Column("row_share", "share", heading="rows at first firing"),
-    Column("least_complete", "share", heading="least complete 5 %"),
-    Column("late_rows"),
-)
+if TYPE_CHECKING:
+    from slackwater.inspection.late_rows.lateness_and_bound import LateRowAdvice
 
 
 @click.command("advise")
@@ -48,18 +29,15 @@ _BOUND_COLUMNS = (
     is_flag=True,
     help="read the rows from the source, too: shorter bounds have a price then; --last bounds them",
 )
-@options.warehouse
-@options.pipelines
+@options.place
 @printing.output
 def advise(
-    pipeline: str,
+    pipeline: NamedPipeline,
     *,
     lateness: int | None,
     bound: int | None,
     last: int | None,
     elements: bool,
-    warehouse: str | None,
-    pipelines: str | None,
     output: Output,
 ) -> None:
     """What another allowed lateness would have saved and cost, how complete windows were when they first
@@ -71,82 +49,44 @@ def advise(
     \b
     Example: slackwater late advise departures --lateness 7h
     """
-    from slackwater.inspection.inspection import Inspection
-    from slackwater.inspection.late_rows import lateness_sentences
     from slackwater.inspection.late_rows.lateness_and_bound import advice_of
+    from slackwater.tables.warehouse import Warehouse
 
-    reading = None
-    if elements:
-        from slackwater.pipelines import registry
-        from slackwater.tables.warehouse import Warehouse
+    reading = (pipeline.declaration(), Warehouse.at(pipeline.warehouse)) if elements else None
+    advice = advice_of(
+        pipeline.inspection(), lateness_ms=lateness, bound_ms=bound, last_runs=last, reading=reading
+    )
+    _show(pipeline, advice, output)
 
-        reading = (registry.load(pipelines)[pipeline], Warehouse.at(warehouse))
-    late_rows = advice_of(
-        Inspection.of(pipeline, warehouse),
-        lateness_ms=lateness,
-        bound_ms=bound,
-        last_runs=last,
-        reading=reading,
-    )
-    advice, bound_advice = late_rows.lateness, late_rows.bound
-    latenesses = [
-        {**asdict(price), "note": _note(price, advice.current, advice.suggestion)} for price in advice.prices
-    ]
-    bounds = (
-        []
-        if bound_advice is None or not bound_advice.current.windows
-        else [
-            {**_bound_values(price), "note": _note(price, bound_advice.current, bound_advice.suggestion)}
-            for price in bound_advice.prices
-        ]
-    )
-    sentences = [lateness_sentences.lateness_suggestion(advice)]
-    if bound_advice is not None:
-        sentences.append(lateness_sentences.bound_suggestion(bound_advice))
-    notes = lateness_sentences.exactness(advice, bound_advice)
+
+def _show(pipeline: NamedPipeline, advice: "LateRowAdvice", output: Output) -> None:
+    from slackwater.inspection.late_rows.lateness_tables import bound_table, lateness_table
+
+    latenesses, bounds = lateness_table(advice.lateness), bound_table(advice.bound)
     if output.is_json:
+        settings, bound = advice.settings, advice.bound
         printing.show_object(
             {
-                "pipeline": pipeline,
-                "allowed_lateness_ms": advice.settings.lateness_ms,
-                "bound_ms": advice.settings.bound_ms,
-                "rows_read": advice.rows_read,
-                "rows_late": advice.rows_late,
-                "lateness": latenesses,
-                "bound": bounds,
-                "suggested_lateness_ms": advice.suggestion.lateness_ms,
-                "suggested_bound_ms": None if bound_advice is None else bound_advice.suggestion.bound_ms,
-                "suggestion": " ".join(sentences),
-                "notes": notes,
-                "is_sample": advice.is_sample,
+                "pipeline": pipeline.name,
+                "allowed_lateness_ms": settings.lateness_ms,
+                "bound_ms": settings.bound_ms,
+                "rows_read": advice.lateness.rows_read,
+                "rows_late": advice.lateness.rows_late,
+                "lateness": latenesses.rows,
+                "bound": [] if bounds is None else bounds.rows,
+                "suggested_lateness_ms": advice.lateness.suggestion.lateness_ms,
+                "suggested_bound_ms": None if bound is None else bound.suggestion.bound_ms,
+                "suggestion": " ".join(advice.suggestions),
+                "notes": advice.notes,
+                "is_sample": advice.lateness.is_sample,
             }
         )
         return
-    printing.say(f"{pipeline}: {lateness_sentences.summary(advice)}")
+    printing.say(f"{pipeline}: {advice.summary}")
+    for table in (latenesses, bounds):
+        if table is not None:
+            click.echo()
+            printing.show(table.rows, table.columns, output, empty="")
     click.echo()
-    printing.show(latenesses, _LATENESS_COLUMNS, output, empty="")
-    if bounds:
-        click.echo()
-        printing.show(bounds, _BOUND_COLUMNS, output, empty="")
-    click.echo()
-    for sentence in (*sentences, " ".join(notes)):
+    for sentence in (*advice.suggestions, " ".join(advice.notes)):
         printing.say(sentence)
-
-
-def _note(price: Any, current: Any, suggestion: Any) -> str:
-    """What a row of a table is beside its numbers."""
-    if price == suggestion and price != current:
-        return "suggested"
-    return "declared" if price == current else ""
-
-
-def _bound_values(price: Any) -> dict[str, Any]:
-    from slackwater.inspection.late_rows.completeness import BARS
-
-    return {
-        **asdict(price),
-        "complete_share": price.complete_share,
-        "row_share": price.row_share,
-        "least_complete": price.quantiles.get(0.05),
-        "bars": {str(least): windows for least, windows in zip(BARS, price.bars, strict=True)},
-    }

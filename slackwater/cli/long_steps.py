@@ -1,7 +1,6 @@
-"""What a verb that works is doing, on stderr where that is no terminal: a line for a step that takes long,
-and one that says where a slice is replayed.
-
-It follows the records that the protocol logs: `begins` at the start of a step.
+"""Says on stderr, where that is no terminal, what takes long: a line for a step that goes on for seconds, and
+one that says where a slice is replayed. It follows the records that the protocol logs: `begins` at the start
+of a step.
 """
 
 import logging
@@ -25,13 +24,8 @@ _AGAIN_SECONDS = 5
 
 
 class LongSteps(logging.Handler):
-    """Hands a line on to another handler for each step that goes on for some seconds, and another one every
-    few seconds after that.
-
-    Args:
-        lines: writes lines.
-        seconds: how long a step may take without one.
-        again_seconds: how long it may then take without the next.
+    """Hands a line to another handler for each step that goes on for `seconds`, and another one every
+    `again_seconds` after that.
     """
 
     def __init__(
@@ -44,7 +38,7 @@ class LongSteps(logging.Handler):
         self._guard = threading.Lock()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Follow one record. A notice, and where a slice is replayed, is for people, also where they see
+        """Follow one record. Notices, and where a slice is replayed, are for people, also where they see
         warnings alone.
         """
         facts = vars(record)
@@ -80,7 +74,6 @@ class LongSteps(logging.Handler):
             self._wait_for(begun, self._again_seconds)
 
     def close(self) -> None:
-        """Tell no more."""
         with self._guard:
             self._wait_for(None, 0)
         super().close()

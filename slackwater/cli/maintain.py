@@ -5,26 +5,18 @@ from dataclasses import asdict
 import click
 
 from slackwater.cli import options, printing
+from slackwater.cli.options import NamedPipeline
 from slackwater.cli.printing import Output
-from slackwater.cli.table_layout import Column
+from slackwater.inspection.answer_tables import Column
 
 
 @click.command("maintain")
 @click.argument("pipeline")
 @click.option("--dry-run", is_flag=True, help="say what would be done, and do nothing")
-@options.warehouse
-@options.pipelines
+@options.place
 @printing.output
 @options.log_format
-def command(
-    pipeline: str,
-    *,
-    dry_run: bool,
-    warehouse: str | None,
-    pipelines: str | None,
-    output: Output,
-    log_format: str | None,
-) -> None:
+def command(pipeline: NamedPipeline, *, dry_run: bool, output: Output) -> None:
     """Drop snapshots that are neither among the newest (Pipeline.keep_snapshots) nor the last of a period
     (keep_snapshot_every) nor needed by a branch or a staged run, and history that is older than
     Pipeline.keep_history; compact small files; delete files that are dead for a week; checkpoint the logs.
@@ -32,10 +24,7 @@ def command(
     \b
     Example: slackwater maintain departures --dry-run
     """
-    from slackwater.runs.opened_pipeline import OpenedPipeline
-
-    options.log_to_stderr(log_format)
-    work = OpenedPipeline(pipeline, warehouse, pipelines).maintenance()
+    work = pipeline.open().maintenance()
     rows = [asdict(upkeep) for upkeep in (work.plan() if dry_run else work.run())]
     columns = [
         Column("table"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from slackwater.cli import options, printing
+from slackwater.cli.options import NamedPipeline
 from slackwater.cli.printing import Output
 from slackwater.readable import count_text, time_text
 
@@ -21,30 +22,17 @@ if TYPE_CHECKING:
 @click.option(
     "--run", "seq", type=options.SEQ, metavar="SEQ", help="fork behind this run (default: main's head)"
 )
-@options.warehouse
-@options.pipelines
+@options.place
 @printing.json_or_text
 @options.log_format
-def fork(
-    pipeline: str,
-    branch: str,
-    *,
-    seq: int | None,
-    warehouse: str | None,
-    pipelines: str | None,
-    output: Output,
-    log_format: str | None,
-) -> None:
+def fork(pipeline: NamedPipeline, branch: str, *, seq: int | None, output: Output) -> None:
     """Make BRANCH, which begins with the runs that are live up to SEQ and the state that they left. Main
     stays as it is.
 
     \b
     Example: slackwater state fork departures trial --run 3
     """
-    from slackwater.runs.opened_pipeline import OpenedPipeline
-
-    options.log_to_stderr(log_format)
-    row = OpenedPipeline(pipeline, warehouse, pipelines).moves().fork(branch, seq)
+    row = pipeline.open().moves().fork(branch, seq)
     fork_point = "at the start of the lineage" if not row.live else f"behind run {row.live[-1].last_seq}"
     requested_run_note = (
         ""
@@ -61,29 +49,17 @@ def fork(
 @click.command("restore")
 @click.argument("pipeline")
 @click.argument("seq", type=options.SEQ)
-@options.warehouse
-@options.pipelines
+@options.place
 @printing.json_or_text
 @options.log_format
-def restore(
-    pipeline: str,
-    seq: int,
-    *,
-    warehouse: str | None,
-    pipelines: str | None,
-    output: Output,
-    log_format: str | None,
-) -> None:
+def restore(pipeline: NamedPipeline, seq: int, output: Output) -> None:
     """Make main again what it was after SEQ: its runs, its state, and what it had published. Later runs stay
     in the ledger, and can be restored in turn.
 
     \b
     Example: slackwater state restore departures 3
     """
-    from slackwater.runs.opened_pipeline import OpenedPipeline
-
-    options.log_to_stderr(log_format)
-    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
+    opened_pipeline = pipeline.open()
     with opened_pipeline.delivering(options.warn):
         row = opened_pipeline.moves().restore(seq)
     sentence = (
@@ -98,19 +74,10 @@ def restore(
 @click.command("close")
 @click.argument("pipeline")
 @options.on
-@options.warehouse
-@options.pipelines
+@options.place
 @printing.json_or_text
 @options.log_format
-def close(
-    pipeline: str,
-    *,
-    on: "On | None",
-    warehouse: str | None,
-    pipelines: str | None,
-    output: Output,
-    log_format: str | None,
-) -> None:
+def close(pipeline: NamedPipeline, on: "On | None", output: Output) -> None:
     """End the lineage with the final watermark: every open window fires that waits for a watermark. Timers of
     processing time do not fire; they stay pending. Nothing can be run afterwards until `state restore` takes
     the close back. As in Flink, a function that registers a timer of event time whenever one fires is never
@@ -121,10 +88,8 @@ def close(
     """
     from slackwater.openlineage.reporting import run_events
     from slackwater.openlineage.results import VerbResults
-    from slackwater.runs.opened_pipeline import OpenedPipeline
 
-    options.log_to_stderr(log_format)
-    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines, on)
+    opened_pipeline = pipeline.open(on)
     rows: list[LedgerRow] = []
     with (
         opened_pipeline.delivering(options.warn),

@@ -1,24 +1,30 @@
-"""The options that several verbs share, their types, and how verbs log and print rows. Every option is
-accepted after the verb.
+"""The options that several verbs share, their types, and how verbs log. Every option is accepted after the
+verb.
 """
 
+import functools
 import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from slackwater.cli import printing
-from slackwater.cli.table_layout import value_text
 from slackwater.pipelines.registry import VARIABLE as PIPELINES_VARIABLE
 from slackwater.pipelines.registry import split_pipelines
 from slackwater.readable import range_of_slice
 from slackwater.runtime.cache import cache
 from slackwater.windowing.times import to_ms
+
+if TYPE_CHECKING:
+    from slackwater.engine.transport.placement import On
+    from slackwater.inspection.inspection import Inspection
+    from slackwater.pipelines import Pipeline
+    from slackwater.runs.opened_pipeline import OpenedPipeline
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 PIPELINES = f"{__name__}.pipelines"  # under which click's `Context.meta` has what --pipelines says
@@ -70,12 +76,11 @@ SEQ = click.IntRange(1, 2**63 - 1)
 
 
 class SeqOrRunId(click.ParamType):
-    """A seq of the ledger, or the run id of a run or of a try at one, as text."""
+    """A seq of the ledger; or the run id of a run or of an attempt at one, which has a hyphen."""
 
     name = "seq"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        """A number is a seq; a text with a hyphen is a run id."""
         text = str(value)
         if text.removeprefix("-").isdecimal():
             return int(SEQ.convert(value, param, ctx))
@@ -94,7 +99,7 @@ def warehouse(function: Function) -> Function:
     return click.option(
         "--warehouse",
         metavar="DIR-or-URI",
-        help="where the tables stand (default: SLACKWATER_WAREHOUSE, else ./warehouse)",
+        help="where the tables are (default: SLACKWATER_WAREHOUSE, else ./warehouse)",
     )(function)
 
 
@@ -107,6 +112,48 @@ def pipelines(function: Function) -> Function:
         help="your own pipelines: a file, a module, a folder of files, or several with commas between; files "
         "and folders may be given by URI (default: SLACKWATER_PIPELINES)",
     )(function)
+
+
+@dataclass(frozen=True)
+class NamedPipeline:
+    """The pipeline that a command is about, as PIPELINE, --warehouse and --pipelines name it."""
+
+    name: str
+    warehouse: str | None
+    files: str | None
+
+    def __str__(self) -> str:
+        return self.name
+
+    def inspection(self) -> "Inspection":
+        """Its stored tables, for reading; raises NoRuns."""
+        from slackwater.inspection.inspection import Inspection
+
+        return Inspection.of(self.name, self.warehouse)
+
+    def declaration(self) -> "Pipeline":
+        """Raises UnknownPipeline."""
+        from slackwater.pipelines import registry
+
+        return registry.load(self.files)[self.name]
+
+    def open(self, on: "On | None" = None) -> "OpenedPipeline":
+        """Declaration and tables together, for verbs that work."""
+        from slackwater.runs.opened_pipeline import OpenedPipeline
+
+        return OpenedPipeline(self.name, self.warehouse, self.files, on)
+
+
+def place(function: Function) -> Function:
+    """--warehouse and --pipelines; `function`, which has an argument PIPELINE, takes the three as one
+    `pipeline: NamedPipeline`.
+    """
+
+    @functools.wraps(function)
+    def with_place(*args: Any, pipeline: str, warehouse: str | None, pipelines: str | None, **kw: Any) -> Any:
+        return function(*args, pipeline=NamedPipeline(pipeline, warehouse, pipelines), **kw)
+
+    return warehouse(pipelines(with_place))  # type: ignore[return-value]
 
 
 def _pipelines_here(context: click.Context, option: click.Parameter, pipelines: str | None) -> str | None:
@@ -175,13 +222,20 @@ def replaying(function: Function) -> Function:
 
 
 def log_format(function: Function) -> Function:
-    """--log-format"""
-    return click.option(
+    """--log-format: logging has begun when `function` is called."""
+
+    @functools.wraps(function)
+    def with_log(*args: Any, log_format: str | None, **kw: Any) -> Any:
+        log_to_stderr(log_format)
+        return function(*args, **kw)
+
+    option = click.option(
         "--log-format",
         type=click.Choice(["progress", "text", "json"]),
-        help="how protocol steps are told (stderr): a line that changes, or a log (default: progress on a "
-        "terminal, else text)",
-    )(function)
+        help="how stderr shows the steps of the work: one line that changes, or a log (default: progress on "
+        "a terminal, else text)",
+    )
+    return option(with_log)  # type: ignore[return-value]
 
 
 def no_deliver(function: Function) -> Function:
@@ -232,12 +286,11 @@ def _moment(record: logging.LogRecord) -> str:
 
 
 def log_to_stderr(kind: str | None, level: int = logging.INFO) -> None:
-    """Tell on stderr what the protocol does, until the verb ends: in one line on a terminal that changes, or
-    a line for each step, as text or JSON.
+    """Show on stderr what the protocol does, until the verb ends.
 
     Args:
-        kind: progress, text or json; None: progress on a terminal, else text. Progress that no terminal shows
-            is a line for each step that goes on for seconds.
+        kind: progress, a line on a terminal that changes, and elsewhere a line for each step that goes on for
+            seconds; text or json, a line for each step. None: progress on a terminal, else text.
     """
     logger = logging.getLogger("slackwater")
     is_progress = kind == "progress" or (kind is None and sys.stderr.isatty())
@@ -261,16 +314,3 @@ def log_to_stderr(kind: str | None, level: int = logging.INFO) -> None:
     for handler in logger.handlers:
         if context is not None:
             context.call_on_close(handler.close)
-
-
-def show(
-    rows: Sequence[dict[str, Any]], columns: Sequence[str], kind: str, *, empty: str, title: str | None = None
-) -> None:
-    """Print `rows` as `printing.show` does, for verbs that have neither --wide nor --limit."""
-    output = printing.Output("json" if kind == "json" else "table", row_limit=None)
-    printing.show(rows, columns, output, empty=empty, title=title)
-
-
-def cell(value: Any) -> str:
-    """A value in a table for people."""
-    return value_text(value)

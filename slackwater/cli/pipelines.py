@@ -4,7 +4,7 @@ import click
 
 from slackwater.cli import options, printing
 from slackwater.cli.printing import Output
-from slackwater.cli.table_layout import Column
+from slackwater.inspection.answer_tables import Column
 
 _FAULTY = 2
 

@@ -1,8 +1,5 @@
-"""Prints what verbs answer: rows as a table or as JSON, facts beside their names, sentences. Every verb that
-shows rows takes `@printing.output` and calls `show`.
-
-A table is made for a terminal of 80 columns: `table_layout` chooses what fits. Whatever is printed loses its
-credentials and its control characters here.
+"""Prints the answers of verbs: rows as a table or as JSON, facts beside their names, sentences. Whatever is
+printed loses its credentials and its control characters here. A table is made for a terminal of 80 columns.
 """
 
 import functools
@@ -18,14 +15,14 @@ from typing import Any, Literal, TypeVar
 import click
 
 from slackwater.cli import table_layout
-from slackwater.cli.table_layout import Column, Row
 from slackwater.errors import without_credentials
+from slackwater.inspection.answer_tables import AnswerTable, Column, Kind, Row
 from slackwater.readable import count_text, plain_text
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # A name, its value, and the kind of the value if it is not that of its type.
-Fact = tuple[str, Any] | tuple[str, Any, table_layout.Kind]
+Fact = tuple[str, Any] | tuple[str, Any, Kind]
 # How many rows a table shows unless --limit says so. JSON is for programs and has all of them.
 TABLE_ROWS = 50
 _LEAST_WIDTH = 40
@@ -33,11 +30,8 @@ _LEAST_WIDTH = 40
 
 @dataclass(frozen=True)
 class Output:
-    """How the rows of a verb are to be printed: the options --output, --wide and --limit.
-
-    Attributes:
-        row_limit: how many rows are wanted at most; None: all. A verb that reads large tables reads no more
-            than these, and counts the others.
+    """How the rows of a verb are to be printed. A verb that reads large tables reads no more than `row_limit`
+    rows (None: all), and counts the others.
     """
 
     kind: Literal["table", "json"] = "table"
@@ -49,12 +43,11 @@ class Output:
         return self.kind == "json"
 
     def say_meanwhile(self, sentence: str) -> None:
-        """Print a line about work that goes on: on stdout, or on stderr where stdout is for JSON alone."""
         say(sentence, err=self.is_json)
 
 
 def output(function: Function) -> Function:
-    """--output, --wide and --limit, which `function` takes as one `output: Output`."""
+    """--output, --wide and --limit; `function` takes them as one `output: Output`."""
 
     @functools.wraps(function)
     def with_output(
@@ -102,12 +95,10 @@ def json_or_text(function: Function) -> Function:
 
 
 def keys(names: Sequence[str]) -> list[Column]:
-    """The columns of a key."""
     return [Column(name, "key") for name in names]
 
 
 def wide(*names: str) -> list[Column]:
-    """Columns that only --wide shows."""
     return [Column(name, is_wide=True) for name in names]
 
 
@@ -147,6 +138,12 @@ def show(
         note(f"{count_text(total - len(rows), f'{others} row')}; --limit 0 shows all")
 
 
+def show_table(table: AnswerTable, output: Output) -> None:
+    """Print a table of an answer below what was printed before."""
+    empty, title = f"\n{table.empty}", f"\n{table.title}"
+    show(table.rows, table.columns, output, empty=empty, title=title, total=table.total)
+
+
 def show_result(rows: Sequence[Row], sentences: Sequence[str], output: Output) -> None:
     """Print what a verb has done: as JSON the rows that it has written, else `sentences`."""
     if output.is_json:
@@ -157,15 +154,14 @@ def show_result(rows: Sequence[Row], sentences: Sequence[str], output: Output) -
 
 
 def show_object(value: Row) -> None:
-    """Print one object as JSON, for verbs whose answer is no list of rows."""
     click.echo(json_text(dict(value)))
 
 
 def show_facts(facts: Sequence[Fact], output: Output, *, title: str | None = None) -> None:
-    """Print names and values beside each other, one a line; long values wrap on a terminal."""
+    """Print names and values beside each other, one a line."""
     if title is not None:
         _print_title(title)
-    kinds: list[table_layout.Kind] = [fact[2] if len(fact) == 3 else "value" for fact in facts]
+    kinds: list[Kind] = [fact[2] if len(fact) == 3 else "value" for fact in facts]
     precision = table_layout.common_precision(
         ((fact[1], kind) for fact, kind in zip(facts, kinds, strict=True)), is_wide=output.is_wide
     )
@@ -178,7 +174,7 @@ def show_facts(facts: Sequence[Fact], output: Output, *, title: str | None = Non
 
 
 def say(sentence: str, *, err: bool = False) -> None:
-    """Print a sentence on stdout, or on stderr; it may have several lines. On a terminal it breaks between
+    """Print a sentence, which may have several lines, on stdout or stderr. On a terminal it breaks between
     words, and never within a command in backticks, which somebody will copy.
     """
     stream = sys.stderr if err else sys.stdout
@@ -189,7 +185,7 @@ def say(sentence: str, *, err: bool = False) -> None:
 
 
 def note(sentence: str) -> None:
-    """Print a line about what has been printed: below it on a terminal, else on stderr, so that pipes carry
+    """Print a line about what has been printed: on a terminal below it, else on stderr, so that pipes carry
     rows alone.
     """
     is_piped = not sys.stdout.isatty()
@@ -199,7 +195,6 @@ def note(sentence: str) -> None:
 
 
 def _print_title(title: str) -> None:
-    """Print the title of a part; one that begins with a line feed has an empty line before it."""
     text = plain_text(title.lstrip("\n"))
     if title.startswith("\n"):
         click.echo()
@@ -207,7 +202,6 @@ def _print_title(title: str) -> None:
 
 
 def terminal_width() -> int | None:
-    """The columns of the terminal that stdout is; None where it is none."""
     if not sys.stdout.isatty():
         return None
     return max(_LEAST_WIDTH, shutil.get_terminal_size().columns)

@@ -1,8 +1,6 @@
-"""What a verb that works is doing, on a terminal: one line that changes, with the slice, the step, rows a
-second and the time. Where there is no terminal, `long_steps` stands for it, and rich is not imported.
-
-It follows the records that the protocol logs: `begins` at the start of a step, `slices` when they are known,
-`rows` when a slice is staged.
+"""Shows on a terminal what a verb does: one line that changes, with the slice, the step, rows a second and
+the time. It follows the records that the protocol logs: `begins` at the start of a step, `slices` when they
+are known, `rows` when a slice is staged.
 """
 
 import logging
@@ -30,11 +28,7 @@ _DELAY_SECONDS = 0.5
 
 
 class ProgressLine(logging.Handler):
-    """A line on a terminal, which is gone when the verb ends. Warnings stay, above it.
-
-    Args:
-        console: the terminal.
-    """
+    """A line on a terminal, which is gone when the verb ends. Warnings stay, above it."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(logging.DEBUG)
@@ -55,7 +49,6 @@ class ProgressLine(logging.Handler):
 
     @property
     def text(self) -> str:
-        """The line as it stands, without bar and times."""
         [task] = self._progress.tasks
         return f"{task.description} {task.fields['rate']}".strip()
 
@@ -65,7 +58,6 @@ class ProgressLine(logging.Handler):
                 self._progress.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Follow one record."""
         facts = vars(record)
         if record.levelno >= logging.WARNING or "notice" in facts:
             self._console.print(self.format(record), markup=False, highlight=False)
@@ -83,7 +75,6 @@ class ProgressLine(logging.Handler):
             self._progress.update(self._task, description=description)
 
     def close(self) -> None:
-        """Remove the line."""
         with self._guard:
             self._is_over = True
             self._timer.cancel()

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 import click
 
 from slackwater.cli import changed_rows, options, printing
+from slackwater.cli.options import NamedPipeline
 from slackwater.cli.printing import Output
 from slackwater.readable import range_text
 
 if TYPE_CHECKING:
     from slackwater.engine.transport.placement import On
-    from slackwater.pipelines import Pipeline
     from slackwater.runs.opened_pipeline import OpenedPipeline
-    from slackwater.runs.publishing.rebuild import Rebuild
     from slackwater.tables.delta.take_back import TakenBack
     from slackwater.tables.ledger.rows import LedgerRow
 
@@ -38,12 +37,11 @@ if TYPE_CHECKING:
 )
 @options.on
 @options.no_deliver
-@options.warehouse
-@options.pipelines
+@options.place
 @printing.json_or_text
 @options.log_format
 def command(
-    pipeline: str,
+    pipeline: NamedPipeline,
     *,
     run_id: str | None,
     accept: str | None,
@@ -51,10 +49,7 @@ def command(
     rebuild: bool,
     no_deliver: bool,
     on: "On | None",
-    warehouse: str | None,
-    pipelines: str | None,
     output: Output,
-    log_format: str | None,
 ) -> None:
     """Commit every staged slice up to RUN (default: the newest staged run that continues main), in one commit
     or not at all.
@@ -74,7 +69,6 @@ def command(
     """
     from slackwater.openlineage.reporting import run_events
     from slackwater.openlineage.results import VerbResults
-    from slackwater.runs.opened_pipeline import OpenedPipeline
 
     if accept is not None and (run_id is None or not accept.strip()):
         raise click.UsageError(
@@ -82,35 +76,30 @@ def command(
             "REASON"
         )
     if rebuild and run_id is not None:
-        raise click.UsageError("--rebuild is of everything that is published; leave out the run or branch")
-    options.log_to_stderr(log_format)
-    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines, on)
+        raise click.UsageError("--rebuild is for everything that is published; leave out the run or branch")
+    opened_pipeline = pipeline.open(on)
     rows: list[LedgerRow] = []
     with (
         opened_pipeline.delivering(options.warn, delivers=not no_deliver),
         run_events("publish", opened_pipeline, lambda: VerbResults(publications=rows), options.warn),
     ):
         if rebuild:
-            rows += _rebuild(pipeline, opened_pipeline.rebuild(), output)
+            rows += _rebuild(opened_pipeline, output)
         elif run_id is not None and opened_pipeline.tables.ledger.branch(run_id) is not None:
-            if accept is not None:
-                raise click.UsageError(
-                    "--accept is for staged runs; what failed its validation never becomes part of a branch"
-                )
-            rows += _publish_branch(opened_pipeline, run_id, as_of, output)
-        elif as_of is not None:
-            raise click.UsageError("--as-of is for branches; `slackwater branches list PIPELINE` lists them")
+            rows += _publish_branch(opened_pipeline, run_id, as_of, accept, output)
         else:
-            rows += opened_pipeline.publisher().publish(run_id, accept)
-            _tell_of_runs(opened_pipeline.pipeline, rows, output)
+            rows += _publish_runs(opened_pipeline, run_id, as_of, accept, output)
 
 
 def _publish_branch(
-    opened_pipeline: "OpenedPipeline", branch: str, as_of: int | None, output: Output
+    opened_pipeline: "OpenedPipeline", branch: str, as_of: int | None, accept: str | None, output: Output
 ) -> "list[LedgerRow]":
-    """The row that made the branch live, if there was something to publish."""
     from slackwater.runs.restating.branches import changed_by
 
+    if accept is not None:
+        raise click.UsageError(
+            "--accept is for staged runs; what failed its validation never becomes part of a branch"
+        )
     pipeline, row = opened_pipeline.name, opened_pipeline.publish_branch(branch, as_of)
     if row is None:
         printing.show_result(
@@ -125,13 +114,24 @@ def _publish_branch(
     return [row]
 
 
-def _tell_of_runs(pipeline: "Pipeline", rows: "Sequence[LedgerRow]", output: Output) -> None:
+def _publish_runs(
+    opened_pipeline: "OpenedPipeline",
+    run_id: str | None,
+    as_of: int | None,
+    accept: str | None,
+    output: Output,
+) -> "Sequence[LedgerRow]":
+    if as_of is not None:
+        raise click.UsageError("--as-of is for branches; `slackwater branches list PIPELINE` lists them")
+    rows = opened_pipeline.publisher().publish(run_id, accept)
+    pipeline = opened_pipeline.pipeline
     sentences = [
         f"{pipeline.name}: published run {row.seq} of "
         f"{range_text(row.slice_start, row.slice_end, zone=pipeline.zone)}, verdict {row.verdict}."
         for row in rows
     ] or [f"{pipeline.name}: nothing to publish; no staged run continues what is live."]
     printing.show_result([row.values() for row in rows], sentences, output)
+    return rows
 
 
 def _taken_back(item: "TakenBack") -> str:
@@ -142,24 +142,26 @@ def _taken_back(item: "TakenBack") -> str:
     return f"{item.uri} was taken back to what runs have written: {'; '.join(reasons)}."
 
 
-def _rebuild(pipeline: str, work: "Rebuild", output: Output) -> "list[LedgerRow]":
-    """The row that corrects `published`, if it said otherwise than the panes."""
-    repairs = work.run()
+def _rebuild(opened_pipeline: "OpenedPipeline", output: Output) -> "list[LedgerRow]":
+    """The row that corrects `published`, if it differed from the panes."""
+    repairs = opened_pipeline.rebuild().run()
     sentences = [_taken_back(item) for item in repairs.taken_back]
     sentences += [
-        f"{count:,} rows of {table} stood there more than once, and stand there once."
+        f"{count:,} rows of {table} were there more than once, and are now there once."
         for table, count in repairs.removed_copies.items()
     ]
     if repairs.is_published_anew and "published" not in repairs.removed_copies:
         sentences.append("`published` was not what its corrections make it, and is now.")
     if repairs.row is not None:
         sentences.append(
-            f"the panes of the live runs said otherwise than `published`; corrected by row {repairs.row.seq}."
+            f"`published` differed from the panes of the live runs; corrected by row {repairs.row.seq}."
         )
     if not sentences:
-        sentences.append("nothing to do; every row stands once and says what the panes of the live runs say.")
+        sentences.append("nothing to do; every row is there once and agrees with the panes of the live runs.")
     rows = [] if repairs.row is None else [repairs.row]
     printing.show_result(
-        [row.values() for row in rows], [f"{pipeline}: {sentence}" for sentence in sentences], output
+        [row.values() for row in rows],
+        [f"{opened_pipeline.name}: {sentence}" for sentence in sentences],
+        output,
     )
     return rows

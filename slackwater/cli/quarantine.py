@@ -3,8 +3,9 @@
 import click
 
 from slackwater.cli import options, printing
+from slackwater.cli.options import NamedPipeline
 from slackwater.cli.printing import Output
-from slackwater.cli.table_layout import Column
+from slackwater.inspection.answer_tables import Column
 from slackwater.readable import count_text
 
 
@@ -19,18 +20,9 @@ def command() -> None:
 @click.argument("pipeline")
 @click.option("--reason", metavar="CODE", help="only rows with this reason, e.g. null_event_time")
 @click.option("--run", "seq", type=options.SEQ, metavar="SEQ", help="only rows of this run")
-@options.warehouse
-@options.pipelines
+@options.place
 @printing.output
-def list_rows(
-    pipeline: str,
-    *,
-    reason: str | None,
-    seq: int | None,
-    warehouse: str | None,
-    pipelines: str | None,
-    output: Output,
-) -> None:
+def list_rows(pipeline: NamedPipeline, reason: str | None, seq: int | None, output: Output) -> None:
     """The rows of the live runs in quarantine, the newest first, and how many there are for each reason.
 
     As JSON an object: `reasons` with the counts, and `rows`.
@@ -38,11 +30,10 @@ def list_rows(
     \b
     Example: slackwater quarantine list departures --reason null_event_time
     """
-    from slackwater.inspection.inspection import Inspection
     from slackwater.inspection.rows.quarantined_rows import quarantined_rows, row_text
     from slackwater.inspection.sql.views import LineageViews
 
-    inspection = Inspection.of(pipeline, warehouse)
+    inspection = pipeline.inspection()
     with LineageViews.over(inspection, inspection.run(None)) as views:
         quarantine = quarantined_rows(views, reason, seq, limit=output.row_limit)
     reasons = [vars(one) for one in quarantine.reasons]

@@ -11,14 +11,12 @@ step:
     rows                    late row      pane             → compared with what Flink did in that step
 """
 
-import json
-import re
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,11 +25,16 @@ import pyarrow.parquet as pq
 from slackwater.cli.recorded_functions import (
     EMISSION,
     SIDE,
-    as_json,
     assigner_of_elements,
     declarations_of,
     evictor_of_elements,
     trigger_of_elements,
+)
+from slackwater.cli.recorded_results import (
+    FACTS_OF_VALUE,
+    StepResult,
+    recorded_result,
+    value_as_json,
 )
 from slackwater.cli.recorded_slices import RecordedSlice, RecordedSlices, declared_duration
 from slackwater.conformance.declarations import (
@@ -87,28 +90,6 @@ _KEYS = {
     "long": (pa.int64(),),
     "int": (pa.int32(),),
     "tuple(string,long)": (pa.string(), pa.int64()),
-}
-
-
-def _facts_of_numbers(numbers: list[int]) -> Json:
-    return {"n": len(numbers), "total": int(np.sum(numbers)), "least": min(numbers), "greatest": max(numbers)}
-
-
-def _facts_of_text(text: str) -> Json:
-    return _facts_of_numbers([int(number) for number in re.findall(r"-?\d+", text)])
-
-
-# Recorded function → what a value that it emitted says about the elements of the window, in any order.
-_FACTS_OF_VALUE: Mapping[str, Callable[[Any], Json]] = {
-    "reduce_sum": lambda value: {"total": value},
-    "reduce_concat": _facts_of_text,
-    "reduce_then_process": lambda value: {"total": value["result"], "watermark": value["watermark"]},
-    "aggregate_avg": lambda value: {"total": value["sum"], "n": value["count"], "average": value["avg"]},
-    "aggregate_concat": _facts_of_text,
-    "aggregate_then_process": lambda value: {"total": value["result"], "watermark": value["watermark"]},
-    "process_list": _facts_of_numbers,
-    "apply_list": _facts_of_numbers,
-    "process_global_state": lambda value: _facts_of_numbers(value["values"]),
 }
 
 
@@ -169,12 +150,12 @@ def play_case(case: Case, engine: str) -> Mismatch | None:
 
 def _play_as(case: Case, engine: str, calls_function: bool) -> Mismatch | None:
     """Play a case with its function, or with built-in aggregates."""
-    facts = _value_as_json if calls_function else _FACTS_OF_VALUE.get(case.config["function"]["type"])
+    facts = value_as_json if calls_function else FACTS_OF_VALUE.get(case.config["function"]["type"])
     if facts is None:
         raise TraceError("what the function emits depends on more than the elements of a window")
     with tempfile.TemporaryDirectory() as folder:
         replayed_case = _ReplayedCase(case, engine, Path(folder), calls_function)
-        flink_steps = [_recorded_result(step, facts) for step in case.expected]
+        flink_steps = [recorded_result(step, facts) for step in case.expected]
         our_steps, our_end = replayed_case.play()
     names = {name for step in flink_steps for row in step.rows for name in row}
     last = case.expected[-1]
@@ -189,55 +170,8 @@ def _play_as(case: Case, engine: str, calls_function: bool) -> Mismatch | None:
     return None if our_end == flink_end else Mismatch(case.id, len(flink_steps) - 1, flink_end, our_end)
 
 
-class StepResult(NamedTuple):
-    """What one step of a case caused: emitted rows, late elements, and the number of dropped elements."""
-
-    rows: list[Json]
-    late: list[Json]
-    dropped_elements: int
-
-    def with_facts(self, names: Set[str]) -> "StepResult":
-        """The same, with only the facts `names` of each row: those that the recorded function tells."""
-        return self._replace(
-            rows=[{name: row[name] for name in row if name in names or name == "side"} for row in self.rows]
-        )
-
-    def comparable(self) -> Json:
-        """The result as JSON: equal results give equal JSON, whatever the order of their rows."""
-        return {
-            "rows": sorted(json.dumps(row, sort_keys=True) for row in self.rows),
-            "late": sorted(json.dumps(row, sort_keys=True) for row in self.late),
-            "dropped": self.dropped_elements,
-        }
-
-
-def _value_as_json(value: Any) -> Json:
-    return {EMISSION: as_json(value)}
-
-
-def _recorded_result(step: Json, facts: Callable[[Any], Json]) -> StepResult:
-    """What Flink did in a step, from its record; `facts` are those that an emitted value tells."""
-    rows, late = [], []
-    for entry in step["out"]:
-        if "error" in entry:
-            raise TraceError("Flink refuses a step of it")
-        if "late" in entry:
-            late.append({name: entry["late"][name] for name in ("key", "value", "timestamp")})
-        elif "value" in entry and entry.get("side") != "cleared":
-            rows.append(
-                {
-                    **({"side": entry["side"]} if "side" in entry else {}),
-                    "key": entry["key"],
-                    "window": entry["window"],
-                    "timestamp": entry["timestamp"],
-                    **facts(entry["value"]),
-                }
-            )
-    return StepResult(rows, late, step["late_dropped"])
-
-
 class _ReplayedCase:
-    """One case as slices of a pipeline; its rows, tables and files stand below `folder`."""
+    """One case as slices of a pipeline; its rows, tables and files are below `folder`."""
 
     def __init__(self, case: Case, engine: str, folder: Path, calls_function: bool) -> None:
         self.config, self.steps, self.folder = case.config, case.steps, folder
@@ -277,7 +211,7 @@ class _ReplayedCase:
             rows_by_table = self._replay(number, slice_, timeline, state)
             self._add_results(results, rows_by_table, slice_)
             self._check_restorable(number, watermark, rows_by_table)
-        # Accumulators of a select stand in columns of their own.
+        # Accumulators of a select have columns of their own.
         contents = [
             row
             for row in rows_by_table["window_state"]

@@ -108,8 +108,6 @@ class Aggregating(AggregateFunction):
 
 
 class Each(ProcessWindowFunction):
-    """Emits each element."""
-
     def process(self, key: Any, context: Any, elements: Iterable[Any]) -> Iterable[Any]:
         return elements
 
@@ -186,14 +184,12 @@ class OfValues:
 
 
 def assigner_of_elements(assigner: WindowAssigner) -> WindowAssigner:
-    """The assigner with its gaps read from elements."""
     if isinstance(assigner, DynamicEventTimeSessionWindows | DynamicProcessingTimeSessionWindows):
         return type(assigner)(gap_ms_of=OfValues(assigner.gap_ms_of))
     return assigner
 
 
 def trigger_of_elements(trigger: Trigger | None) -> Trigger | None:
-    """The trigger with its distances read from elements."""
     if isinstance(trigger, PurgingTrigger):
         inner = trigger_of_elements(trigger.trigger)
         assert inner is not None
@@ -204,7 +200,6 @@ def trigger_of_elements(trigger: Trigger | None) -> Trigger | None:
 
 
 def evictor_of_elements(evictor: Evictor | None) -> Evictor | None:
-    """The evictor with its distances read from elements."""
     if isinstance(evictor, DeltaEvictor):
         return DeltaEvictor.of(evictor.threshold, OfValues(evictor.delta), evictor.do_evict_after)
     return evictor

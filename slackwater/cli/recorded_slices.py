@@ -41,7 +41,6 @@ class RecordedSlice:
     """The steps of one slice.
 
     Attributes:
-        from_ms, to_ms: its bounds.
         first, beyond: its steps are first, …, beyond - 1.
         begins_anew: whether it restores a snapshot as Flink does, which forgets the watermark.
         unplayable_until: no timer of the clock may be due by this moment when the slice is over: the
@@ -60,13 +59,8 @@ class RecordedSlice:
 
 @dataclass(frozen=True)
 class RecordedSlices:
-    """The slices of one case.
-
-    Attributes:
-        unit: how many milliseconds of the replay one of the recorded clock takes; 1 where it does not matter.
-        are_sessions: whether the windows that pass with the clock are sessions.
-        moments: when each step happens.
-        slices: in order.
+    """The slices of one case, and when each step happens. `unit`: how many milliseconds of the replay one of
+    the recorded clock takes; 1 where it does not matter.
     """
 
     unit: int
@@ -76,11 +70,6 @@ class RecordedSlices:
 
     @classmethod
     def of(cls, config: Json, steps: Sequence[Json]) -> "RecordedSlices":
-        """The slices of the steps of a case.
-
-        Raises:
-            TraceError: the clock goes back.
-        """
         assigner = config["assigner"]
         by_clock = assigner.get("time") == "processing"
         are_sessions = by_clock and "session" in assigner["type"]
@@ -135,7 +124,6 @@ class RecordedSlices:
             raise TraceError("Flink may lose what a session holds, of elements of one millisecond")
 
     def window(self, start_ms: int, end_ms: int) -> list[int]:
-        """The bounds of a window of the replay in the recording."""
         return [start_ms // self.unit, end_ms // self.unit + self.are_sessions]
 
 
@@ -171,7 +159,6 @@ class _Cutting:
         self._back_end = back_end
 
     def take(self, number: int, step: tuple[str, Any], by_clock: bool) -> None:
-        """The next step, of this number."""
         kind, question = step
         self.now += 1
         if kind == "processing_time" and by_clock:

@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING
 import click
 
 from slackwater.cli import options, printing
-from slackwater.cli.options import Time
+from slackwater.cli.options import NamedPipeline, Time
 from slackwater.cli.printing import Output
 
 if TYPE_CHECKING:
     from slackwater.engine.transport.placement import On
+    from slackwater.runs.lineage.catch_up import CatchUpRequest
+    from slackwater.runs.opened_pipeline import OpenedPipeline
 
 
 @click.command("run")
@@ -47,12 +49,11 @@ if TYPE_CHECKING:
 )
 @options.no_deliver
 @options.replaying
-@options.warehouse
-@options.pipelines
+@options.place
 @printing.json_or_text
 @options.log_format
 def command(
-    pipeline: str,
+    pipeline: NamedPipeline,
     *,
     from_ms: int | None,
     to_ms: int,
@@ -66,10 +67,7 @@ def command(
     engine: str | None,
     partitions: int | None,
     manifest: str | None,
-    warehouse: str | None,
-    pipelines: str | None,
     output: Output,
-    log_format: str | None,
 ) -> None:
     """Replay the arrivals of [A, B), or of everything from the head to B, and publish slice after slice.
 
@@ -80,16 +78,10 @@ def command(
     Examples: slackwater run departures --to 2013-01-04
               slackwater run departures --to 2013-01-04 --branch trial
     """
-    from slackwater.openlineage.reporting import run_events
-    from slackwater.openlineage.results import VerbResults
     from slackwater.runs.lineage.catch_up import CatchUpRequest
-    from slackwater.runs.opened_pipeline import OpenedPipeline
-    from slackwater.runs.outcome import report_to
-    from slackwater.tables.ledger.rows import MAIN
 
-    options.log_to_stderr(log_format)
     request = CatchUpRequest(
-        pipeline=pipeline,
+        pipeline=pipeline.name,
         to_ms=to_ms,
         from_ms=from_ms,
         start_ms=start_ms,
@@ -100,21 +92,36 @@ def command(
         ranges=partitions,
         branch=branch,
     )
-    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines, on)
+    _catch_up(pipeline.open(on), request, manifest, output, delivers=not no_deliver)
+
+
+def _catch_up(
+    opened_pipeline: "OpenedPipeline",
+    request: "CatchUpRequest",
+    manifest: str | None,
+    output: Output,
+    *,
+    delivers: bool,
+) -> None:
+    from slackwater.openlineage.reporting import run_events
+    from slackwater.openlineage.results import VerbResults
+    from slackwater.runs.outcome import report_to
+    from slackwater.tables.ledger.rows import MAIN
+
     work = opened_pipeline.catch_up(request, output.say_meanwhile)
-    publishes = request.publish and branch == MAIN
+    publishes = request.publish and request.branch == MAIN
 
     def results() -> VerbResults:
         return VerbResults.of_slices(work.staged_slices, work.committed_rows if publishes else ())
 
     with (
-        opened_pipeline.delivering(options.warn, delivers=request.publish and not no_deliver),
+        opened_pipeline.delivering(options.warn, delivers=request.publish and delivers),
         report_to(manifest, work),
         run_events("run", opened_pipeline, results, options.warn, publishes=publishes),
     ):
         work.run()
     if output.is_json:
         rows = [row.values() for row in work.committed_rows]
-        if no_publish:  # a staged run has no seq yet
+        if not request.publish:  # a staged run has no seq yet
             rows = [{**item.row.values(), "seq": None} for item in work.staged_slices]
         printing.show_result(rows, [], output)

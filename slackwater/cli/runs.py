@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slackwater.cli import options, printing
+from slackwater.cli.options import NamedPipeline
 from slackwater.cli.printing import Output
-from slackwater.cli.table_layout import Column
+from slackwater.inspection.answer_tables import Column
 from slackwater.readable import count_text, duration_text, size_text
 
 if TYPE_CHECKING:
@@ -73,17 +74,14 @@ _ATTEMPTS = [
     help="also write Great Expectations' report (Data Docs, and its results as JSON) on these runs, rejected "
     "ones too",
 )
-@options.warehouse
-@options.pipelines
+@options.place
 @printing.output
 def command(
-    pipeline: str,
+    pipeline: NamedPipeline,
     *,
     run: int | str | None,
     since: int,
     data_docs: Path | None,
-    warehouse: str | None,
-    pipelines: str | None,
     output: Output,
 ) -> None:
     """The ledger, newest rows last; with SEQ or RUN_ID one run in detail: its counts, hashes, phases and
@@ -96,21 +94,34 @@ def command(
     Examples: slackwater runs departures --since 20
               slackwater runs departures 3 --data-docs report
     """
-    from slackwater.inspection.inspection import Inspection
-
-    inspection = Inspection.of(pipeline, warehouse)
+    inspection = pipeline.inspection()
     if run is not None:
-        row = inspection.run(run) if isinstance(run, int) else inspection.tables.ledger.by_run_id(run)
-        attempts = [] if row is not None else [inspection.open_attempt(str(run))]
-        checks = inspection.checks_of(attempts[0]["run_id"] if row is None else row.run_id)
-        if row is None:
-            _show_attempt(attempts[0], checks, output)
-        else:
-            _show_run(row, checks, output)
-        if data_docs is not None:
-            _write_data_docs(inspection, [] if row is None else [row], attempts, data_docs, output)
-        return
-    inspection.say_if_unfinished()
+        rows, attempts = _show_run_or_attempt(inspection, run, output)
+    else:
+        inspection.say_if_unfinished()
+        rows = _show_log(inspection, since, output)
+        attempts = inspection.open_attempts() if data_docs is not None or not output.is_json else []
+        if not output.is_json:
+            _show_attempts(attempts, output)
+    if data_docs is not None:
+        _write_data_docs(inspection, rows, attempts, data_docs, output)
+
+
+def _show_run_or_attempt(
+    inspection: "Inspection", run: int | str, output: Output
+) -> "tuple[list[LedgerRow], list[dict[str, Any]]]":
+    """Print one run, or one attempt that has not become one; returns it as the one or the other."""
+    row = inspection.run(run) if isinstance(run, int) else inspection.tables.ledger.by_run_id(run)
+    if row is None:
+        attempt = inspection.open_attempt(str(run))
+        _show_attempt(attempt, inspection.checks_of(attempt["run_id"]), output)
+        return [], [attempt]
+    _show_run(row, inspection.checks_of(row.run_id), output)
+    return [row], []
+
+
+def _show_log(inspection: "Inspection", since: int, output: Output) -> "list[LedgerRow]":
+    """Print the rows of the ledger after `since`, as many as are wanted, and return these."""
     seqs = inspection.seqs(since)
     shown_seqs = seqs if output.row_limit is None else seqs[-output.row_limit :]
     ledger_rows = inspection.runs(shown_seqs[0] - 1) if shown_seqs else []
@@ -124,15 +135,11 @@ def command(
         rows,
         log_columns(ledger_rows),
         output,
-        empty=f"{pipeline}: the ledger has no rows after {since}.",
+        empty=f"{inspection.pipeline}: the ledger has no rows after {since}.",
         total=len(seqs),
         others="earlier",
     )
-    attempts = inspection.open_attempts() if data_docs is not None or not output.is_json else []
-    if not output.is_json:
-        _show_attempts(attempts, output)
-    if data_docs is not None:
-        _write_data_docs(inspection, ledger_rows, attempts, data_docs, output)
+    return ledger_rows
 
 
 def _write_data_docs(

@@ -69,16 +69,14 @@ def _token() -> str:
     if len(token) < _LEAST_TOKEN:
         raise UsageError(
             f"{TOKEN_VARIABLE} has {len(token)} characters, which can be guessed; use at least "
-            f"{_LEAST_TOKEN}, for example those of `openssl rand -hex 16`."
+            f"{_LEAST_TOKEN}, for example the output of `openssl rand -hex 16`."
         )
     return token
 
 
 def _listening_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens at the address.
-
-    Raises:
-        UsageError: the address is taken, or none of this machine's.
+    """A socket that listens at the address; raises UsageError where it is taken, or is not of this
+    machine.
     """
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

@@ -4,13 +4,15 @@ no JVM.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from slackwater.cli import options, printing
+from slackwater.cli.options import NamedPipeline
 from slackwater.cli.printing import Output
-from slackwater.cli.table_layout import Column
+from slackwater.inspection.answer_tables import Column
 from slackwater.readable import count_text
 
 if TYPE_CHECKING:
@@ -45,8 +47,7 @@ def command() -> None:
 
 def _chosen(function: Any) -> Any:
     for option in (
-        options.pipelines,
-        options.warehouse,
+        options.place,
         click.argument("name", required=False, metavar="[NAME]"),
         click.argument("pipeline"),
     ):
@@ -57,9 +58,7 @@ def _chosen(function: Any) -> Any:
 @command.command("list")
 @_chosen
 @printing.output
-def list_sinks(
-    pipeline: str, name: str | None, *, warehouse: str | None, pipelines: str | None, output: Output
-) -> None:
+def list_sinks(pipeline: NamedPipeline, name: str | None, output: Output) -> None:
     """How far each sink is, how many corrections wait for it, and how many rows are set aside because it
     can't take them. A position (seq, offset) says that all corrections of earlier ledger rows and the first
     OFFSET ones of SEQ were delivered.
@@ -67,10 +66,7 @@ def list_sinks(
     \b
     Example: slackwater sinks list tollgates
     """
-    from slackwater.runs.opened_pipeline import OpenedPipeline
-
-    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
-    states = opened_pipeline.delivery().states(name) if opened_pipeline.pipeline.sinks or name else []
+    states = _states(pipeline, name)
     rows = [
         {
             "sink": state.sink.name,
@@ -87,9 +83,35 @@ def list_sinks(
         for state in states
     ]
     printing.show(rows, COLUMNS, output, empty=f"{pipeline}: it declares no sinks")
-    for state in states if not output.is_json else ():
-        if state.problem:
-            options.warn(state.problem)
+    _warn_of_problems(states, output)
+
+
+@command.command("set-aside")
+@_chosen
+@printing.output
+def list_set_aside(pipeline: NamedPipeline, name: str | None, output: Output) -> None:
+    """The rows that each sink, or NAME, can't take as they are: the key, the columns at fault, what the
+    target says, and the ledger row that brought them.
+
+    \b
+    Example: slackwater sinks set-aside tollgates counts
+    """
+    states = _states(pipeline, name)
+    names = ("key", "column", "reason", "seq")
+    rows = [
+        {"sink": state.sink.name, **{name: getattr(row, name) for name in names}}
+        for state in states
+        for row in state.set_aside
+    ]
+    printing.show(rows, SET_ASIDE_COLUMNS, output, empty=f"{pipeline}: no row is set aside")
+    _warn_of_problems(states, output)
+
+
+def _states(pipeline: NamedPipeline, name: str | None) -> Sequence[SinkState]:
+    opened_pipeline = pipeline.open()
+    if not opened_pipeline.pipeline.sinks and not name:
+        return []
+    return opened_pipeline.delivery().states(name)
 
 
 def _state_of(state: SinkState) -> str:
@@ -100,34 +122,7 @@ def _state_of(state: SinkState) -> str:
     return "rows set aside" if state.set_aside else "delivered"
 
 
-@command.command("set-aside")
-@_chosen
-@printing.output
-def list_set_aside(
-    pipeline: str, name: str | None, *, warehouse: str | None, pipelines: str | None, output: Output
-) -> None:
-    """The rows that each sink, or NAME, can't take as they are: the key, the columns at fault, what the
-    target says, and the ledger row that brought them.
-
-    \b
-    Example: slackwater sinks set-aside tollgates counts
-    """
-    from slackwater.runs.opened_pipeline import OpenedPipeline
-
-    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
-    states = opened_pipeline.delivery().states(name) if opened_pipeline.pipeline.sinks or name else []
-    rows = [
-        {
-            "sink": state.sink.name,
-            "key": row.key,
-            "column": row.column,
-            "reason": row.reason,
-            "seq": row.seq,
-        }
-        for state in states
-        for row in state.set_aside
-    ]
-    printing.show(rows, SET_ASIDE_COLUMNS, output, empty=f"{pipeline}: no row is set aside")
+def _warn_of_problems(states: Sequence[SinkState], output: Output) -> None:
     for state in states if not output.is_json else ():
         if state.problem:
             options.warn(state.problem)
@@ -141,62 +136,35 @@ def _delivering(function: Any) -> Any:
 
 @command.command("deliver")
 @_delivering
-def deliver(
-    pipeline: str,
-    name: str | None,
-    *,
-    warehouse: str | None,
-    pipelines: str | None,
-    output: Output,
-    log_format: str | None,
-) -> None:
+def deliver(pipeline: NamedPipeline, name: str | None, output: Output) -> None:
     """Deliver what has been published to each sink, or to NAME. Runs do so by themselves.
 
     Exit codes: 0 delivered or nothing to do, 1 rows are set aside that a sink can't take, 2 a sink is
-    declared wrongly, 3 a sink is down: what it lacks waits.
+    declared wrongly, 3 a sink is down: its corrections wait for the next delivery.
 
     \b
     Example: slackwater sinks deliver tollgates counts
     """
-    options.log_to_stderr(log_format)
-    _deliver(pipeline, name, warehouse, pipelines, output)
+    _deliver(pipeline, name, output)
 
 
 @command.command("retry")
 @_delivering
-def retry(
-    pipeline: str,
-    name: str | None,
-    *,
-    warehouse: str | None,
-    pipelines: str | None,
-    output: Output,
-    log_format: str | None,
-) -> None:
-    """Deliver as `deliver`, and the rows once more that are set aside, to each sink or to NAME. Exit codes
-    are those of `deliver`.
+def retry(pipeline: NamedPipeline, name: str | None, output: Output) -> None:
+    """Deliver as `deliver` does, and try the rows again that are set aside, for each sink or for NAME. Exit
+    codes are those of `deliver`.
 
     \b
     Example: slackwater sinks retry tollgates counts
     """
-    options.log_to_stderr(log_format)
-    _deliver(pipeline, name, warehouse, pipelines, output, retries=True)
+    _deliver(pipeline, name, output, retries=True)
 
 
-def _deliver(
-    pipeline: str,
-    name: str | None,
-    warehouse: str | None,
-    pipelines: str | None,
-    output: Output,
-    *,
-    retries: bool = False,
-) -> None:
+def _deliver(pipeline: NamedPipeline, name: str | None, output: Output, *, retries: bool = False) -> None:
     from slackwater.errors import SlackwaterError
-    from slackwater.runs.opened_pipeline import OpenedPipeline
     from slackwater.sinks.errors import rows_set_aside
 
-    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
+    opened_pipeline = pipeline.open()
     opened_pipeline.roll_forward.finish()
     delivery = opened_pipeline.delivery()
     failures: list[SlackwaterError] = []
@@ -208,21 +176,16 @@ def _deliver(
             failures.append(error)
             continue
         seq, offset = result.position
+        count = len(result.set_aside)
         deliveries.append(
-            {
-                "sink": sink.name,
-                "corrections": result.rows,
-                "seq": seq,
-                "offset": offset,
-                "set_aside": len(result.set_aside),
-            }
+            {"sink": sink.name, "corrections": result.rows, "seq": seq, "offset": offset, "set_aside": count}
         )
         sentences.append(
             f"{pipeline}: {sink.name}: {count_text(result.rows, 'correction')} delivered; it is at seq "
             f"{seq}, {offset}."
         )
         if result.set_aside:
-            failures.append(rows_set_aside(sink.name, pipeline, result.set_aside))
+            failures.append(rows_set_aside(sink.name, pipeline.name, result.set_aside))
     printing.show_result(deliveries, sentences, output)
     failures.sort(key=lambda failure: failure.exit_code, reverse=True)  # what may be tried again decides
     for failure in failures[1:]:
@@ -242,26 +205,14 @@ def _deliver(
 )
 @printing.json_or_text
 @options.log_format
-def reset(
-    pipeline: str,
-    name: str | None,
-    *,
-    to_seq: int | None,
-    warehouse: str | None,
-    pipelines: str | None,
-    output: Output,
-    log_format: str | None,
-) -> None:
+def reset(pipeline: NamedPipeline, name: str | None, to_seq: int | None, output: Output) -> None:
     """Have corrections delivered again by the next delivery, to each sink or to NAME. What was delivered
     stays there, and is replaced.
 
     \b
     Example: slackwater sinks reset tollgates counts
     """
-    from slackwater.runs.opened_pipeline import OpenedPipeline
-
-    options.log_to_stderr(log_format)
-    delivery = OpenedPipeline(pipeline, warehouse, pipelines).delivery()
+    delivery = pipeline.open().delivery()
     positions = [(sink.name, *delivery.reset(sink, to_seq)) for sink in delivery.sinks_named(name)]
     printing.show_result(
         [{"sink": sink, "seq": seq, "offset": offset} for sink, seq, offset in positions],

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from slackwater.cli import options, printing
+from slackwater.cli.options import NamedPipeline
 from slackwater.cli.printing import Output
-from slackwater.cli.table_layout import Column
 from slackwater.errors import without_credentials
+from slackwater.inspection.answer_tables import Column
 from slackwater.readable import count_text, plain_text
 
 if TYPE_CHECKING:
@@ -41,10 +42,9 @@ Form = Literal["table", "json", "csv"]
     help=f"at most N rows; 0: all (default: {printing.TABLE_ROWS} in a table, all as JSON and CSV)",
 )
 @click.option("--wide", is_flag=True, help="all columns, also those that the terminal has no room for")
-@options.warehouse
-@options.pipelines
+@options.place
 def command(
-    pipeline: str,
+    pipeline: NamedPipeline,
     *,
     statement: str | None,
     seq: int | None,
@@ -52,8 +52,6 @@ def command(
     form: Form,
     limit: int | None,
     wide: bool,
-    warehouse: str | None,
-    pipelines: str | None,
 ) -> None:
     """Ask the tables of PIPELINE in SQL (DuckDB's): `published`, `panes_live`, `windows_now`, `late_live`,
     `runs` and more; SHOW TABLES lists them. `windows_at(4)` is the same view as of run 4.
@@ -69,8 +67,9 @@ def command(
         raise click.UsageError("give --run or --branch, not both")
     default_limit = printing.TABLE_ROWS if form == "table" else None
     row_limit = default_limit if limit is None else limit or None
-    with LineageViews.of(pipeline, warehouse, at=seq or branch or MAIN) as views:
-        views.inspection.say_if_unfinished()
+    inspection = pipeline.inspection()
+    with LineageViews.over(inspection, inspection.at(str(seq or branch or MAIN))) as views:
+        inspection.say_if_unfinished()
         if statement is None and sys.stdin.isatty():
             from slackwater.cli.sql_prompt import prompt
 
@@ -87,11 +86,7 @@ def command(
 def print_answer(
     views: "LineageViews", statement: str, form: Form, row_limit: int | None, *, is_wide: bool
 ) -> None:
-    """Print the rows of a statement, at most `row_limit`, and how many more there are.
-
-    Raises:
-        NotAStatement: it can't be asked.
-    """
+    """Print the rows of a statement, at most `row_limit`, and how many more there are."""
     from slackwater.inspection.sql import sql_answers
     from slackwater.inspection.sql.locked_database import RowBatches
 

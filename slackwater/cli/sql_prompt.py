@@ -1,7 +1,5 @@
 """The prompt of `slackwater sql`: reads statements line by line until a semicolon, with history, colours, and
-completion of keywords, views and columns.
-
-Answers nothing itself: each statement goes to the function that the verb gives.
+completion of keywords, views and columns. Each statement goes to the function that the verb gives.
 """
 
 import re
@@ -123,7 +121,7 @@ def _print_answer(text: str, print_answer: Callable[[str], None]) -> None:
 
 
 def _history() -> History:
-    """Statements of earlier prompts, in the user's cache; of this one alone where that can't be written."""
+    """Statements of earlier prompts, in the user's cache; in memory where that can't be written."""
     file = cache() / "sql_history"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slackwater.cli import moves, options, printing
+from slackwater.cli.options import NamedPipeline
 from slackwater.cli.printing import Output
-from slackwater.cli.table_layout import Column, value_text
+from slackwater.cli.table_layout import value_text
+from slackwater.inspection.answer_tables import Column
 
 if TYPE_CHECKING:
     from slackwater.inspection.rows.top_rows import TopRows
@@ -23,11 +25,10 @@ def command() -> None:
 
 
 def _as_of_a_run(function: Any) -> Any:
-    """PIPELINE, --run and the shared options: of verbs that show a snapshot."""
+    """PIPELINE, --run and the shared options, of verbs that show a snapshot."""
     for option in (
         printing.output,
-        options.pipelines,
-        options.warehouse,
+        options.place,
         click.option("--run", "seq", type=options.SEQ, metavar="SEQ", help="as of this run"),
         click.argument("pipeline"),
     ):
@@ -38,24 +39,14 @@ def _as_of_a_run(function: Any) -> Any:
 @command.command("windows")
 @_as_of_a_run
 @options.key
-def windows(
-    pipeline: str,
-    *,
-    seq: int | None,
-    key: str | None,
-    warehouse: str | None,
-    pipelines: str | None,
-    output: Output,
-) -> None:
+def windows(pipeline: NamedPipeline, seq: int | None, key: str | None, output: Output) -> None:
     """Open windows: how much they hold, how often they fired, when they fire next and when they are cleaned
     up.
 
     \b
     Example: slackwater state windows departures --key EWR
     """
-    rows, keys, window = _snapshot_rows(
-        "windows_now", pipeline, warehouse, seq=seq, key=key, limit=output.row_limit
-    )
+    rows, keys, window = _snapshot_rows(pipeline, "windows_now", seq, key, output)
     columns: list[Column | str] = [
         *printing.keys(keys),
         *window,
@@ -72,23 +63,13 @@ def windows(
 @command.command("timers")
 @_as_of_a_run
 @options.key
-def timers(
-    pipeline: str,
-    *,
-    seq: int | None,
-    key: str | None,
-    warehouse: str | None,
-    pipelines: str | None,
-    output: Output,
-) -> None:
+def timers(pipeline: NamedPipeline, seq: int | None, key: str | None, output: Output) -> None:
     """Pending timers, the next ones first.
 
     \b
     Example: slackwater state timers departures --key EWR
     """
-    rows, keys, window = _snapshot_rows(
-        "timers_now", pipeline, warehouse, seq=seq, key=key, limit=output.row_limit
-    )
+    rows, keys, window = _snapshot_rows(pipeline, "timers_now", seq, key, output)
     columns: list[Column | str] = [
         "time",
         *printing.keys(keys),
@@ -103,24 +84,14 @@ def timers(
 @command.command("keyed")
 @_as_of_a_run
 @options.key
-def keyed_state(
-    pipeline: str,
-    *,
-    seq: int | None,
-    key: str | None,
-    warehouse: str | None,
-    pipelines: str | None,
-    output: Output,
-) -> None:
+def keyed_state(pipeline: NamedPipeline, seq: int | None, key: str | None, output: Output) -> None:
     """State that user functions keep for each key, beside its windows, and rows that distinct_by
     remembers.
 
     \b
     Example: slackwater state keyed turnarounds
     """
-    rows, keys, window = _snapshot_rows(
-        "keyed_now", pipeline, warehouse, seq=seq, key=key, limit=output.row_limit
-    )
+    rows, keys, window = _snapshot_rows(pipeline, "keyed_now", seq, key, output)
     columns: list[Column | str] = [
         *printing.keys(keys),
         Column("state_name", heading="state"),
@@ -140,28 +111,16 @@ def keyed_state(
 @click.argument("a")
 @click.argument("b")
 @options.key
-@options.warehouse
-@options.pipelines
+@options.place
 @printing.output
-def diff(
-    pipeline: str,
-    a: str,
-    b: str,
-    *,
-    key: str | None,
-    warehouse: str | None,
-    pipelines: str | None,
-    output: Output,
-) -> None:
+def diff(pipeline: NamedPipeline, a: str, b: str, key: str | None, output: Output) -> None:
     """Windows, timers, keyed state and watermarks that differ between A and B, and how. Each is a SEQ, a
     branch, or main. Of large states --key looks at one key.
 
     \b
     Example: slackwater state diff departures 3 main --key EWR
     """
-    from slackwater.inspection.inspection import Inspection
-
-    inspection = Inspection.of(pipeline, warehouse)
+    inspection = pipeline.inspection()
     rows, total = inspection.differences(a, b, output.row_limit, key)
     if not output.is_json:
         rows = [{**row, "name": _text_of_name(row["name"]), "differs": _differs(row, a, b)} for row in rows]
@@ -179,12 +138,10 @@ def diff(
 
 
 def _text_of_name(name: dict[str, Any] | None) -> str | None:
-    """What tells rows of one key and window apart, such as a timer's service and time, as one text."""
     return None if name is None else " ".join(value_text(value) for value in name.values())
 
 
 def _differs(row: dict[str, Any], a: str, b: str) -> str:
-    """How the state in `a` and in `b` differ, column by column."""
     if row["there"] != "both":
         return f"only in {a if row['there'] == 'left' else b}"
     return ", ".join(
@@ -194,18 +151,14 @@ def _differs(row: dict[str, Any], a: str, b: str) -> str:
 
 @command.command("watermarks")
 @_as_of_a_run
-def watermarks(
-    pipeline: str, seq: int | None, warehouse: str | None, pipelines: str | None, output: Output
-) -> None:
+def watermarks(pipeline: NamedPipeline, seq: int | None, output: Output) -> None:
     """The pipeline's watermark and clock, and how far each source partition has come. As JSON the first row
     is the pipeline's.
 
     \b
     Example: slackwater state watermarks departures
     """
-    from slackwater.inspection.inspection import Inspection
-
-    rows = Inspection.of(pipeline, warehouse).snapshot("source_progress", seq).to_pylist()
+    rows = pipeline.inspection().snapshot("source_progress", seq).to_pylist()
     rows.sort(key=lambda row: (row["source_partition"] is not None, row["source_partition"] or ""))
     if output.is_json or not rows:
         printing.show(rows, [], output, empty=f"{pipeline}: there is no progress yet")
@@ -237,34 +190,31 @@ def _duration_between(start: datetime | None, end: datetime | None) -> timedelta
     return None if start is None or end is None else end - start
 
 
+# View → how its rows are in order: a time, the columns of the key (and of the window, where it has no other),
+# and the columns that tell equal ones apart.
 _SORTED_BY = {"windows_now": "window_start", "timers_now": "time", "keyed_now": "namespace_start"}
+_TIES = {"windows_now": (), "timers_now": ("purpose",), "keyed_now": ("state_name", "map_key")}
 
 
 def _snapshot_rows(
-    view: str, pipeline: str, warehouse: str | None, *, seq: int | None, key: str | None, limit: int | None
+    pipeline: NamedPipeline, view: str, seq: int | None, key: str | None, output: Output
 ) -> "tuple[TopRows, list[str], list[str]]":
     """The first rows of a view of a snapshot as of run `seq` (None: main's head), of one key or of all, in
     order of time; and the names of the columns of keys and of windows.
     """
-    from slackwater.inspection.inspection import Inspection
     from slackwater.inspection.rows.top_rows import top_rows
     from slackwater.inspection.sql.views import LineageViews
 
-    inspection = Inspection.of(pipeline, warehouse)
+    inspection = pipeline.inspection()
     inspection.say_if_unfinished()
     keys, windows = inspection.key_columns(), inspection.window_columns()
-    ties = {
-        "windows_now": windows,
-        "timers_now": [*windows, "purpose"],
-        "keyed_now": ["state_name", "map_key"],
-    }
+    order = [_SORTED_BY[view], *keys, *(() if view == "keyed_now" else windows), *_TIES[view]]
     with LineageViews.over(inspection, inspection.run(seq), key) as views:
-        rows = top_rows(views, view, [_SORTED_BY[view], *keys, *ties[view]], limit=limit)
-    return rows, keys, windows
+        return top_rows(views, view, order, limit=output.row_limit), keys, windows
 
 
 def _value(row: dict[str, Any]) -> Any:
-    """The value of a piece of keyed state: that of its typed column, if it has one, else as JSON."""
+    """The value of a piece of keyed state: of its typed column, if it has one, else as JSON."""
     typed_values = [value for name, value in row.items() if name.endswith("__value") and value is not None]
     return typed_values[0] if typed_values else row["value_json"]
 

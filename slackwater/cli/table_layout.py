@@ -3,18 +3,19 @@
     origin  window start      window end        elements  firings   headings wrap between words
     EWR     2013-01-10 18:00  2013-01-10 19:00        15        1   numbers to the right, texts to the left
 
-Columns stand in the order of their importance. On a terminal those are left out that have no room; a text
+Columns are in the order of their importance. On a terminal columns without room are left out; a text
 wraps within its column, a long key is cut. Pure: rows and a width in, lines out. Knows no verb and no stream.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any
 
 from slackwater import readable
+from slackwater.inspection.answer_tables import Column, Kind, Row
 from slackwater.readable import (
     NOTHING,
     Precision,
@@ -28,9 +29,6 @@ from slackwater.readable import (
     size_text,
 )
 
-Kind = Literal["value", "exact", "key", "text", "duration", "exact_duration", "size", "share", "range", "id"]
-Row = Mapping[str, Any]
-
 _GAP = "  "
 _RIGHT = frozenset({"duration", "exact_duration", "size", "share"})
 # A word, or words within backticks with what is written to them.
@@ -41,54 +39,14 @@ _LEAST_WIDTH = {"key": 20, "value": 24, "text": 24}
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column of a table for people.
-
-    Attributes:
-        name: of the column of the rows. A range is read from the columns `<name>_start` and `<name>_end`.
-        kind: what its values are. "value" goes by their Python type: times, numbers and strings; "exact" too,
-            but numbers have all their digits and no separators. "duration" and "exact_duration" are
-            milliseconds or timedeltas, "size" bytes, "share" between 0 and 1; "key" escapes and may be cut,
-            "text" wraps, "id" is a number or name without separators.
-        heading: what stands above it; by default its name with spaces, without `_ms`.
-        is_wide: whether only --wide shows it: run ids, hashes, what few readers want.
-        is_optional: whether it is left out where no row has a value other than 0.
-        colours: text of a value → the colour of its cell on a terminal.
-    """
-
-    name: str
-    kind: Kind = "value"
-    heading: str | None = None
-    is_wide: bool = False
-    is_optional: bool = False
-    colours: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def title(self) -> str:
-        if self.heading is not None:
-            return self.heading
-        return plain_text(self.name.removesuffix("_ms").replace("_", " "))
-
-    def value(self, row: Row) -> Any:
-        """The value of this column in `row`; that of a range is a pair."""
-        if self.kind == "range":
-            return row[f"{self.name}_start"], row[f"{self.name}_end"]
-        return row[self.name]
-
-
-@dataclass(frozen=True)
 class Layout:
-    """The lines of a table, and the headings of the columns that had no room."""
-
     lines: list[str]
     headings_without_room: list[str]
 
 
 def value_text(value: Any, kind: Kind = "value", precision: Precision | None = None) -> str:
-    """A value as a table shows it, on one line and without control characters.
-
-    Args:
-        precision: of times; None: minutes, and seconds where they are not zero.
+    """A value as a table shows it, on one line and without control characters. `precision` of times; None:
+    minutes, and seconds where they are not zero.
     """
     if precision is None:
         precision = common_precision([(value, kind)], is_wide=False)
@@ -120,7 +78,7 @@ def table(rows: Sequence[Row], columns: Sequence[Column], width: int | None, *, 
     table_columns = [
         column
         for column in columns
-        if (is_wide or not column.is_wide) and not (column.is_optional and _is_empty(rows, column))
+        if (is_wide or not column.is_wide) and (not column.is_optional or column.has_values(rows))
     ]
     texts = _texts(rows, table_columns, is_wide=is_wide)
     places = [
@@ -137,7 +95,6 @@ def table(rows: Sequence[Row], columns: Sequence[Column], width: int | None, *, 
 
 
 def facts(pairs: Sequence[tuple[str, str]], width: int | None) -> list[str]:
-    """Names and texts beside each other, a long text wrapped beside its name."""
     if not pairs:
         return []
     names = max(cell_width(name) for name, _ in pairs)
@@ -149,12 +106,8 @@ def facts(pairs: Sequence[tuple[str, str]], width: int | None) -> list[str]:
     return lines
 
 
-def _is_empty(rows: Sequence[Row], column: Column) -> bool:
-    return not any(column.value(row) for row in rows)
-
-
 def _is_right(rows: Sequence[Row], column: Column) -> bool:
-    """Whether a column's texts stand on the right: those of numbers, of which digits stand below digits."""
+    """Whether a column's texts are aligned to the right: numbers, whose digits line up."""
     if column.kind in _RIGHT:
         return True
     values = [value for value in (column.value(row) for row in rows) if value is not None]
@@ -195,9 +148,7 @@ def _moments(value: Any, kind: Kind) -> Iterator[datetime]:
 
 
 class _ColumnPlace:
-    """A column's texts and how much room they want: at least, to be seen whole, and with the heading on one
-    line.
-    """
+    """A column's texts and how much room they want: at least, unwrapped, and with the heading on one line."""
 
     def __init__(self, column: Column, texts: list[str], *, is_right: bool) -> None:
         self.column, self.texts, self.is_right = column, texts, is_right
@@ -208,19 +159,16 @@ class _ColumnPlace:
         self.least_width = self.natural_width if least is None else min(self.natural_width, least)
 
     def cells(self, width: int) -> list[list[str]]:
-        """The lines of each text within `width`: wrapped, or cut."""
         if self.column.kind == "text":
             return [wrap(text, width) for text in self.texts]
         return [[shorten(text, width)] for text in self.texts]
 
     def colour_cell(self, cell: str) -> str:
-        """A cell with the colour of its text."""
         code = _COLOUR_CODES.get(self.column.colours.get(cell.strip(), ""))
         return cell if code is None else f"\x1b[{code}m{cell}\x1b[0m"
 
 
 def _fitting(places: list[_ColumnPlace], width: int) -> tuple[list[_ColumnPlace], list[int]]:
-    """The columns that have room, the first one in any case, and the width of each."""
     fitting_places: list[_ColumnPlace] = []
     room = width
     for place in places:
@@ -241,7 +189,7 @@ def _fitting(places: list[_ColumnPlace], width: int) -> tuple[list[_ColumnPlace]
 
 
 def _lines(places: list[_ColumnPlace], widths: list[int]) -> list[str]:
-    """The headings, which wrap and stand at the bottom of their lines, and a line or more for each row."""
+    """The headings, which wrap and end on the same line, and a line or more for each row."""
     headings = [wrap(place.column.title, width) for place, width in zip(places, widths, strict=True)]
     height = max((len(heading) for heading in headings), default=0)
     blocks = [[[""] * (height - len(heading)) + heading for heading in headings]]
@@ -258,7 +206,6 @@ def _lines(places: list[_ColumnPlace], widths: list[int]) -> list[str]:
 
 
 def _records(places: list[_ColumnPlace], width: int) -> list[str]:
-    """A block of names and texts for each row, with an empty line between."""
     lines: list[str] = []
     for number in range(len(places[0].texts)):
         lines += ["", *facts([(place.column.title, place.texts[number]) for place in places], width)]
@@ -275,7 +222,6 @@ def cell_width(text: str) -> int:
 
 
 def pad(text: str, width: int, *, is_right: bool = False) -> str:
-    """A text with spaces up to `width`."""
     spaces = " " * (width - cell_width(text))
     return spaces + text if is_right else text + spaces
 

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import click
 
-from slackwater.cli import command_line
-from slackwater.cli.options import Time, show, warn
+from slackwater.cli import command_line, printing
+from slackwater.cli.options import Time, warn
+from slackwater.cli.printing import Output
 from slackwater.examples import find_example
 from slackwater.examples.redis_server import redis_server
 from slackwater.runs.lineage.catch_up import CatchUpRequest
@@ -83,7 +84,6 @@ def demo(end_ms: int, folder: Path) -> None:
 
 
 def _is_closed_at(end_ms: int, opened_pipeline: OpenedPipeline) -> bool:
-    """Whether an earlier command has closed the lineage there."""
     try:
         head = opened_pipeline.tables.ledger.head(MAIN)
     except NoRuns:
@@ -104,7 +104,6 @@ def _redis_url(folder: Path) -> Iterator[str]:
 
 
 def _show_counts(url: str) -> None:
-    """What Redis holds, read by its own client."""
     import redis
 
     with redis.Redis.from_url(url, decode_responses=True) as client:
@@ -115,7 +114,7 @@ def _show_counts(url: str) -> None:
     click.echo(
         f"\nRedis holds {len(rows):,} windows with {vehicles:,} vehicles, every one final. The first:\n"
     )
-    show(rows[:SHOWN_WINDOWS], ["key", "vehicles"], "table", empty="none")
+    printing.show(rows[:SHOWN_WINDOWS], ["key", "vehicles"], Output(), empty="none")
 
 
 def main() -> None:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from slackwater.cli import options, printing
+from slackwater.cli.options import NamedPipeline
 from slackwater.cli.printing import Output
-from slackwater.cli.table_layout import Column
+from slackwater.inspection.answer_tables import Column
 
 if TYPE_CHECKING:
     from slackwater.engine.transport.placement import On
     from slackwater.runs.opened_pipeline import OpenedPipeline
-
 _REPLAY_COLUMNS = [
     Column("what"),
     Column("equal"),
@@ -36,21 +36,13 @@ _TABLE_COLUMNS = [
     "--tables",
     "of_tables",
     is_flag=True,
-    help="compare what stands in the tables with the ledger, instead of a run",
+    help="compare the tables with the ledger, instead of a run",
 )
 @options.on
-@options.warehouse
-@options.pipelines
+@options.place
 @printing.output
 def command(
-    pipeline: str,
-    *,
-    seq: int | None,
-    of_tables: bool,
-    on: "On | None",
-    warehouse: str | None,
-    pipelines: str | None,
-    output: Output,
+    pipeline: NamedPipeline, *, seq: int | None, of_tables: bool, on: "On | None", output: Output
 ) -> None:
     """Replay run SEQ from the versions and the snapshot that it was pinned to, and compare hashes and counts.
     Changes nothing.
@@ -69,10 +61,8 @@ def command(
         raise click.UsageError(
             "give the SEQ of a run (`slackwater runs` lists them), or --tables, and not both"
         )
-    from slackwater.runs.opened_pipeline import OpenedPipeline
-
     options.log_to_stderr(None, logging.WARNING)
-    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines, on)
+    opened_pipeline = pipeline.open(on)
     is_equal = (
         _verify_tables(opened_pipeline, output) if seq is None else _verify_run(opened_pipeline, seq, output)
     )
@@ -81,7 +71,6 @@ def command(
 
 
 def _verify_run(opened_pipeline: "OpenedPipeline", seq: int, output: Output) -> bool:
-    """Replay a recorded run and print how it compares; whether both are equal."""
     comparison = opened_pipeline.verifier().verify(seq)
     rows = [
         {"what": fact.what, "recorded": fact.recorded, "replayed": fact.replayed, "equal": fact.is_equal}
@@ -106,7 +95,6 @@ def _verify_run(opened_pipeline: "OpenedPipeline", seq: int, output: Output) -> 
 
 
 def _verify_tables(opened_pipeline: "OpenedPipeline", output: Output) -> bool:
-    """Compare the tables with the ledger and print what differs; whether nothing does."""
     checks = opened_pipeline.table_checks()
     facts = list(checks.facts())
     rows = [{**vars(fact), "equal": fact.is_equal} for fact in facts]

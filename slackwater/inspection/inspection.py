@@ -1,7 +1,5 @@
-"""Answers the questions of the inspection verbs from the stored tables, without a JVM and without the
-pipeline's declaration.
-
-Reads only: an unfinished roll-forward is reported, and left unfinished.
+"""Answers the questions of the inspection verbs from the stored tables alone: no JVM, no declaration of the
+pipeline. Reads only; an unfinished roll-forward is reported and left unfinished.
 """
 
 import sys
@@ -33,15 +31,14 @@ _SPANS_AT_AN_END = 4
 
 
 class LiveRows(NamedTuple):
-    """Rows of a staged table, and for each the seq of its run. The seqs are no column of `rows`, because a
-    column of the source may have any name.
+    """Rows of a staged table, and for each the seq of its run: not as a column, because a column of the
+    source may have any name.
     """
 
     rows: pa.Table
     seqs: pa.ChunkedArray
 
     def take(self, places: pa.Array) -> "LiveRows":
-        """The rows at `places`, in that order."""
         return LiveRows(self.rows.take(places), self.seqs.take(places))
 
 
@@ -54,11 +51,6 @@ class Inspection:
 
     @classmethod
     def of(cls, pipeline: str, warehouse: str | None) -> "Inspection":
-        """The tables of `pipeline` in a warehouse.
-
-        Raises:
-            NoRuns: there are none.
-        """
         return cls(pipeline, Warehouse.at(warehouse).stored_tables(pipeline))
 
     def say_if_unfinished(self) -> None:
@@ -74,19 +66,15 @@ class Inspection:
             )
 
     def seqs(self, since: int) -> list[int]:
-        """The seqs of ledger rows after `since`, rising."""
         return sorted(seq for seq in self.tables.ledger.seqs_by_run_id().values() if seq > since)
 
     def runs(self, since: int) -> list[LedgerRow]:
-        """Ledger rows after the seq `since`, in the order of their seqs."""
         return self.tables.ledger.rows(since)
 
     def touched_dates(self, rows: Sequence[LedgerRow]) -> dict[int, list[str]]:
-        """By seq: the window dates that each of `rows` changed in `published`, none for a row that is not
-        rolled forward yet. The date of a published row without a start is that of its window's last instant,
-        without a window that of its timestamp, "" without one.
-
-        Reads the log alone, but for rows of a long time ago, see `change_summaries`.
+        """By seq: the window dates that each row changed in `published`; none for a row that is not rolled
+        forward yet. A published row without a start has the date of its window's last instant, one without a
+        window that of its timestamp; "" stands for a row without any.
         """
         published_seq = self.published_seq()
         summaries = change_summaries(self.tables, [row for row in rows if row.seq <= published_seq])
@@ -103,12 +91,7 @@ class Inspection:
         return 0 if table is None else table.transaction_version(APPLICATION) or 0
 
     def run(self, seq: int | None) -> LedgerRow:
-        """The ledger row of `seq`, or main's head.
-
-        Raises:
-            NoRuns: there is none of that seq.
-            UsageError: there is none at all.
-        """
+        """The ledger row of `seq`, or main's head."""
         if seq is not None:
             return self.tables.ledger.row(seq)
         head = self.tables.ledger.head(MAIN)
@@ -120,19 +103,16 @@ class Inspection:
         return head
 
     def place_text(self, row: LedgerRow) -> str:
-        """The ledger row of an answer, and where its lineage ends: `run 5, up to 2013-01-06 00:00`."""
+        """The ledger row that an answer is as of, and where its lineage ends: `run 5, up to 2013-01-06
+        00:00`.
+        """
         last_seq = next(reversed(seqs_of(row.live)), None)
         newest_run = row if last_seq in (None, row.seq) else self.tables.ledger.row(last_seq)
         end = newest_run.slice_end
         return f"{noun_of(row.kind)} {row.seq}" + ("" if end is None else f", up to {time_text(end)}")
 
     def at(self, name: str) -> LedgerRow:
-        """The ledger row that a person names: a seq, `main` for its head, or a branch.
-
-        Raises:
-            NoRuns: there is no such row.
-            UsageError: there is no such branch, or no run at all.
-        """
+        """The ledger row that a person names: a seq, `main` for its head, or a branch."""
         if name.isdecimal() or name == MAIN:
             return self.run(int(name) if name.isdecimal() else None)
         branch = self.tables.ledger.branch(name)
@@ -142,7 +122,6 @@ class Inspection:
         return branch.head
 
     def branches(self) -> list[Branch]:
-        """The branches beside main that were not dropped, oldest first."""
         return self.tables.ledger.branches()
 
     def branch_runs(self) -> list[tuple[Branch, Sequence[LedgerRow], bool]]:
@@ -209,11 +188,10 @@ class Inspection:
         return None if max_parallelism is None else int(key_groups(columns, max_parallelism)[0])
 
     def checks(self, seq: int) -> list[dict[str, Any]]:
-        """The rows of `validations` of a run."""
         return self.checks_of(self.run(seq).run_id)
 
     def checks_of(self, run_id: str) -> list[dict[str, Any]]:
-        """The rows of `validations` of a run, or of a try at one, by its run id."""
+        """The rows of `validations` of a run, or of an attempt at one."""
         return (
             self.tables["validations"]
             .read(where=pc.field("run_id") == run_id, within=Within.only("run_id", run_id))
@@ -221,8 +199,8 @@ class Inspection:
         )
 
     def open_attempts(self) -> list[dict[str, Any]]:
-        """Attempts whose runs are not in the ledger, oldest first. A run that is in the ledger is not among
-        them, also if its process died before it could record that.
+        """Attempts whose runs are not in the ledger, oldest first. A committed run is left out even where its
+        process died before it could record that.
         """
         committed_run_ids = self.tables.ledger.seqs_by_run_id()
         return [
@@ -231,11 +209,6 @@ class Inspection:
         ]
 
     def open_attempt(self, run_id: str) -> dict[str, Any]:
-        """The one of `open_attempts` with this run id.
-
-        Raises:
-            UsageError: there is none.
-        """
         attempt = next((item for item in self.open_attempts() if item["run_id"] == run_id), None)
         if attempt is None:
             raise UsageError(
@@ -254,10 +227,7 @@ class Inspection:
 
     def live(self, table: str, key: str | None = None, seq: int | None = None) -> LiveRows:
         """The rows that main's live runs have staged in a table, in the order of the runs' seqs; with `key`
-        (see `named_keys`) or `seq` only those of one key or run. No others are held.
-
-        Raises:
-            NotAKey: `key` names none.
+        or `seq` only rows of one key or run, and no others are held in memory.
         """
         head = self.run(None)
         run_ids_and_seqs = self.tables.ledger.live_values(head, "run_id", "seq")
@@ -276,28 +246,22 @@ class Inspection:
         return LiveRows(rows, seq_of_each).take(pc.sort_indices(seq_of_each))
 
     def late(self, key: str | None = None, seq: int | None = None) -> LiveRows:
-        """Late rows of main's live runs, oldest first; with `key` or `seq` as of `live`.
-
-        Raises:
-            NotAKey: `key` names none.
-        """
+        """Late rows of main's live runs, oldest first; `key` and `seq` as in `live`."""
         late_rows = self.live("late_events", key, seq)
         by = pa.table({"seq": late_rows.seqs, "arrival": late_rows.rows.column("arrival_time")})
         return late_rows.take(pc.sort_indices(by, [("seq", "ascending"), ("arrival", "ascending")]))
 
     def key_columns(self) -> list[str]:
-        """The pipeline's key columns, from the stored table."""
         names = self.tables["timers"].schema.names
         return names[names.index("key_group") + 1 : names.index("window_start")]
 
     def window_columns(self) -> list[str]:
-        """The columns of a window, from the stored table: its bounds, and those that its class declares."""
+        """The columns of a window: its bounds, and what its class declares."""
         names = self.tables["timers"].schema.names
         return names[names.index("window_start") : names.index("service")]
 
 
 def _spans_text(live: Spans) -> str:
-    """Spans for a person, of many the first and the last ones."""
     if len(live) <= 2 * _SPANS_AT_AN_END:
         return ", ".join(map(_span, live))
     first, last = live[:_SPANS_AT_AN_END], live[-_SPANS_AT_AN_END:]

@@ -1,6 +1,5 @@
-"""Puts the pages together as one ASGI application, which `slackwater serve` serves and Airflow mounts.
-
-Every page is a file with a router; all of them look, none changes anything.
+"""Puts the pages together as one ASGI application, which `slackwater serve` serves and Airflow mounts. Every
+page is a file with a router; all of them look, none changes anything.
 """
 
 from fastapi import Depends, FastAPI
@@ -51,8 +50,6 @@ def create_app(
     """The pages of a warehouse, to be served or mounted under any prefix.
 
     Args:
-        warehouse: folder or URI; None: SLACKWATER_WAREHOUSE, else ./warehouse.
-        pipelines: the user's file or module; None: SLACKWATER_PIPELINES, else our examples alone.
         authorize: called with each request and the pipeline that it asks for, or None for a page about no
             single one; raises HTTPException where its sender may not see that.
         airflow: links into the Airflow that shows these pages.

@@ -1,5 +1,5 @@
-"""The page of a try at a run by its run id: of one that was rejected, failed, was killed or waits for its
-publication. What has become a run of the ledger is at the page of that run.
+"""The page of an attempt at a run, by its run id: rejected, failed, killed, or waiting for its publication. A
+committed run has a page of its own.
 """
 
 from collections.abc import Iterator
@@ -54,12 +54,7 @@ def attempt_page(request: Request, view: PipelineInPath, run_id: str) -> Respons
 def attempts_table(
     request: Request, view: PipelineView, head: LedgerRow | None, head_end: datetime | None
 ) -> TableView:
-    """The tries after the newest run of main that have not become one, newest first.
-
-    Args:
-        head: the head of main; None for none.
-        head_end: where its lineage ends.
-    """
+    """The attempts after the head of main that have not become runs, newest first."""
     tables = view.inspection.tables
     attempts = [
         attempt
@@ -91,7 +86,7 @@ def attempts_table(
 
 
 def _standing(attempt: Attempt) -> str:
-    """What has become of a try, as a sentence."""
+    """What has become of an attempt, as a sentence."""
     match attempt.outcome:
         case "rejected":
             return "It was rejected by its checks. Nothing of it was published, and the state is as it was."

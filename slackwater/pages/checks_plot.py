@@ -15,7 +15,6 @@ _MARKS = {"passed": ("circle", GOOD, 6), "warned": ("triangle-up", SECOND, 10), 
 
 
 def checks_plot(runs: Sequence[RunFigures], checks: Sequence[CheckSeries]) -> Plot:
-    """The results of each check, run by run."""
     titles = [_title(check) for check in checks]
     traces = [trace for name in _MARKS if (trace := _marks(name, runs, checks))["x"]]
     return Plot(
@@ -41,7 +40,6 @@ def checks_plot(runs: Sequence[RunFigures], checks: Sequence[CheckSeries]) -> Pl
 
 
 def _marks(name: str, runs: Sequence[RunFigures], checks: Sequence[CheckSeries]) -> dict[str, Any]:
-    """The marks of all results that are called so."""
     symbol, colour, size = _MARKS[name]
     points = [
         (run, check, result)
@@ -97,11 +95,10 @@ def _observation(result: CheckResult) -> str:
 
 
 def _title(check: CheckSeries) -> str:
-    """The name of a check on an axis: not all of a long one."""
+    """The name of a check on an axis, cut where it is long."""
     title = plain_text(check.title)
     return title if len(title) <= _TITLE_CHARACTERS else f"{title[: _TITLE_CHARACTERS - 1]}…"
 
 
 def _height(checks: int) -> int:
-    """One of the heights that the style sheet has."""
     return next((height for height in (160, 200, 240, 280, 320) if height >= 90 + 20 * checks), 400)

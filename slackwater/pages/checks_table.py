@@ -1,4 +1,4 @@
-"""The checks of a run or of a try at one as a table, with samples of what broke them."""
+"""The checks of a run or of an attempt as a table, with samples of what broke them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ _SAMPLE_CHARACTERS = 600
 
 
 def checks_table(checks: Sequence[Mapping[str, Any]]) -> TableView:
-    """The checks, those that failed first."""
+    """The checks, failed ones first."""
     return TableView(
         caption="Checks",
         columns=[

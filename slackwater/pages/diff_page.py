@@ -9,11 +9,13 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import Response
 
 from slackwater.errors import SlackwaterError, UsageError
-from slackwater.inspection.changes.change_text import are_equal
+from slackwater.inspection.change_text import are_equal, window_text
+from slackwater.inspection.changes.change_tables import changes_table
 from slackwater.inspection.changes.changes_between import changes_between
 from slackwater.inspection.changes.comparison import PublishedComparison, published_days
 from slackwater.inspection.changes.published_changes import PublishedChanges
-from slackwater.pages.drawing.changes_table import changes_table, summary_text, window_cell
+from slackwater.pages.drawing.answer_table import key_argument
+from slackwater.pages.drawing.changes_table import changes_view, summary_text, window_href
 from slackwater.pages.drawing.figures_table import figures_table
 from slackwater.pages.drawing.table_view import Cell, PageColumn, TableView
 from slackwater.pages.frame.links import link, same_page
@@ -115,7 +117,7 @@ def _title(row: LedgerRow) -> str:
 
 
 class Proposal(NamedTuple):
-    """A difference that is likely to be asked for, and what is to be compared for it."""
+    """A comparison that a reader is likely to want."""
 
     text: str
     a: str
@@ -227,8 +229,8 @@ def _changes(
     first, last = (page - 1) * ROWS + 1, (page - 1) * ROWS + len(changes.rows)
     return {
         "summary": f"{summary_text(changes)}." if changes.total else "No published row differs.",
-        "rows": changes_table(
-            request, view.name, changes, caption="Rows that differ", change_heading=change_heading
+        "rows": changes_view(
+            request, view.name, changes, changes_table(changes, "Rows that differ", heading=change_heading)
         )
         if changes.total
         else None,
@@ -248,7 +250,7 @@ def _pipelines(request: Request, a: str, b: str, page: int) -> Mapping[str, Any]
     rows = [
         (
             *([key_text(list(row["key"].values()))] if comparison.keys else []),
-            window_cell(request, a, {**row["key"], **row}, comparison.keys),
+            Cell(window_text(row), window_href(request, a, row, key_argument(list(row["key"].values())))),
             *(row[name] for name in comparison.windows[2:]),
             Cell(_values_text(row["left"], row["right"]), tone="wrap"),
             Cell(_values_text(row["right"], row["left"]), tone="wrap"),
@@ -285,7 +287,7 @@ def _days_text(days: Sequence[Any]) -> str:
 
 
 def _values_text(values: Mapping[str, Any] | None, others: Mapping[str, Any] | None) -> str:
-    """The results of one pipeline: those in which the other one differs, or all where it lacks the row."""
+    """The results of one pipeline that differ from the other's, or all where the other lacks the row."""
     if values is None:
         return "no such row"
     return ", ".join(

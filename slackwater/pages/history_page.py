@@ -8,13 +8,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from slackwater.inspection.changes.change_reason import reason_of
-from slackwater.inspection.changes.change_text import change_text, source_row_text
+from slackwater.inspection.change_text import source_row_text
+from slackwater.inspection.changes.change_tables import changes_table, history_table
 from slackwater.inspection.changes.published_change import PublishedChange
 from slackwater.inspection.changes.published_changes import PublishedChanges
 from slackwater.inspection.changes.window_history import HistoryQuestion, history_of
-from slackwater.pages.drawing.changes_table import cause_cell, changes_table, summary_text, window_cell
-from slackwater.pages.drawing.table_view import Cell, PageColumn, TableView
+from slackwater.pages.drawing.changes_table import changes_view, late_tone, summary_text, window_href
+from slackwater.pages.drawing.table_view import Cell, PageColumn, TableView, table_view
 from slackwater.pages.frame.links import link, same_page
 from slackwater.pages.frame.query_times import moment_of
 from slackwater.pages.frame.rendering import render
@@ -70,44 +70,25 @@ def history_page(
 def _history(request: Request, view: PipelineView, question: HistoryQuestion) -> Mapping[str, Any]:
     history = history_of(view.inspection, question)
     is_of_window = question.window_ms is not None
+    answer = history_table(history, "Nothing was published there.", is_of_window=is_of_window)
+
+    def life_of_window(row: Mapping[str, Any]) -> str | None:
+        return window_href(request, view.name, row, question.key)
+
+    links = {
+        "seq": lambda row: link(request, "run", pipeline=view.name, seq=row["seq"]),
+        "window": life_of_window,
+        "window_text": life_of_window,
+    }
     return {
-        "rows": TableView(
-            caption="Changes, the newest first",
-            columns=[
-                PageColumn("Published at", "time"),
-                PageColumn("Seq", help="of the run or publication that brought the change"),
-                *([] if is_of_window else [PageColumn("Window")]),
-                PageColumn("Change"),
-                PageColumn("Why"),
-                PageColumn("Cause"),
-            ],
-            rows=[
-                _change_row(request, view.name, change, is_of_window=is_of_window)
-                for change in history.changes
-            ],
-            empty="Nothing was published there.",
-        ),
+        "rows": table_view(answer, links, also=("cause",), tone=late_tone),
         "moved_rows": _moved_rows(request, view.name, history.changes),
         "has_more": history.has_more,
         "dropped_seq": history.dropped_seq,
     }
 
 
-def _change_row(request: Request, pipeline: str, change: PublishedChange, *, is_of_window: bool) -> list[Any]:
-    row = {**change.key, **change.window, "timestamp": change.timestamp}
-    text = change_text({"old": change.old, "new": change.new, "firing": change.firing, "kind": change.kind})
-    return [
-        change.at.replace(microsecond=0),
-        Cell(change.seq, link(request, "run", pipeline=pipeline, seq=change.seq)),
-        *([] if is_of_window else [window_cell(request, pipeline, row, list(change.key))]),
-        Cell(text, tone="wrap"),
-        Cell(reason_of(change), tone="wrap"),
-        cause_cell(change.cause),
-    ]
-
-
 def _moved_rows(request: Request, pipeline: str, changes: Sequence[PublishedChange]) -> TableView | None:
-    """The late rows that changes have taken in or left out."""
     rows = [
         (
             Cell(change.seq, link(request, "run", pipeline=pipeline, seq=change.seq)),
@@ -135,7 +116,9 @@ def _changes_of_row(request: Request, view: PipelineView, seq: int, offset: int)
     row = view.inspection.run(seq)
     changes = PublishedChanges.of_row(view.inspection, row, ROWS, offset)
     return {
-        "rows": changes_table(request, view.name, changes, caption=f"What row {seq} has changed"),
+        "rows": changes_view(
+            request, view.name, changes, changes_table(changes, f"What row {seq} has changed")
+        ),
         "summary": f"{summary_text(changes)}.",
         "has_more": changes.total > offset + len(changes.rows),
     }
@@ -147,6 +130,5 @@ def _window_ms(start: str | None) -> int | None:
 
 
 def _verb(view: PipelineView, key: str | None, start: str | None, run: str | None) -> str:
-    """The command that shows the same on a terminal."""
     options = (("--key", key), ("--window", start), ("--run", run))
     return view.command("history", *(word for name, value in options if value for word in (name, value)))

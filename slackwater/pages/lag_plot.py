@@ -95,7 +95,7 @@ def _note(drawn_partitions: int, partitions: int) -> str:
 
 
 def _rings_where_idle(idle: Sequence[bool]) -> dict[str, Any]:
-    """A ring at each run at whose end a source partition was idle, and held nothing back."""
+    """A ring at each run at whose end a source partition was idle."""
     if not any(idle):
         return {}
     return {

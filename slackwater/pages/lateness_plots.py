@@ -2,6 +2,8 @@
 complete windows were when they first fired.
 """
 
+from itertools import pairwise
+
 from slackwater.inspection.inspection import Inspection
 from slackwater.inspection.late_rows.completeness import BARS, BoundAdvice, BoundPrice
 from slackwater.inspection.late_rows.lateness_advice import LatenessAdvice
@@ -29,12 +31,11 @@ def lateness_distribution_plot(distribution: LatenessDistribution, lateness_ms: 
     """Rows that came after the end of their window, by how late, with the allowed lateness as a line."""
     width, bars = distribution.width_ms, len(distribution.late_rows)
     unit_ms, unit = duration_unit(width * bars)
-    is_empty = not any(distribution.taken_rows) and not any(distribution.late_rows)
+    both = distribution.taken_rows, distribution.late_rows
+    is_empty = not any(map(any, both))
     middles = [] if is_empty else [(number + 0.5) * width / unit_ms for number in range(bars)]
-    texts = [
-        f"{exact_duration_text(number * width)} – {exact_duration_text((number + 1) * width)}"
-        for number in range(bars)
-    ]
+    edges = [exact_duration_text(number * width) for number in range(bars + 1)]
+    texts = [f"{first} – {last}" for first, last in pairwise(edges)]
     return Plot(
         name="lateness",
         title="How late rows came",
@@ -71,18 +72,13 @@ def lateness_distribution_plot(distribution: LatenessDistribution, lateness_ms: 
                 PageColumn("taken", "number"),
                 PageColumn("too late", "number"),
             ],
-            rows=[
-                row
-                for row in zip(texts, distribution.taken_rows, distribution.late_rows, strict=True)
-                if row[1] or row[2]
-            ],
+            rows=[row for row in zip(texts, *both, strict=True) if row[1] or row[2]],
             empty="No row came after the end of its window.",
         ),
     )
 
 
 def completeness_plot(price: BoundPrice) -> Plot:
-    """Windows by how complete they were at their first firing."""
     labels = [*(f"< {share_text(most)}" for most in BARS[1:]), "all"]
     return Plot(
         name="completeness",
@@ -113,7 +109,6 @@ def completeness_plot(price: BoundPrice) -> Plot:
 
 
 def lateness_price_plot(advice: LatenessAdvice) -> Plot:
-    """Late rows and open windows under each lateness."""
     prices = [price for price in advice.prices if price.late_rows is not None]
     unit_ms, unit = duration_unit(max((price.lateness_ms for price in prices), default=1))
     x = [price.lateness_ms / unit_ms for price in prices]
@@ -161,7 +156,6 @@ def lateness_price_plot(advice: LatenessAdvice) -> Plot:
 
 
 def bound_price_plot(advice: BoundAdvice) -> Plot:
-    """Completeness at first firing under each bound."""
     prices = [price for price in advice.prices if price.windows]
     unit_ms, unit = duration_unit(max((price.bound_ms for price in prices), default=1))
     x = [price.bound_ms / unit_ms for price in prices]
@@ -195,7 +189,6 @@ def bound_price_plot(advice: BoundAdvice) -> Plot:
 
 
 def _title(text: str) -> dict[str, object]:
-    """The title of an axis."""
     return {"text": text, "font": {"size": 11, "color": GREY}}
 
 
@@ -212,7 +205,6 @@ def _curve(name: str, x: list[float], y: list[float | int | None], colour: str) 
 
 
 def _line(x: float) -> dict[str, object]:
-    """A vertical line through the whole plot."""
     return {
         "type": "line",
         "x0": x,

@@ -35,7 +35,7 @@ router = APIRouter()
 _LAST_RUNS = (30, 90, 365)
 # Late rows are counted one by one: of so many runs.
 _RUNS_OF_LATE_ROWS = 14
-# From this share of late rows on the number of a run's late rows stands out.
+# From this share on the number of a run's late rows is marked.
 _LATE_SHARE = 0.01
 
 Last = Annotated[int, Query(ge=1, le=1000)]
@@ -129,7 +129,6 @@ def _has_many_late_rows(run: RunFigures) -> bool:
 
 
 def _moves_table(request: Request, view: PipelineView, graph: LineageGraph) -> TableView:
-    """The rows of the ledger that are no runs and have moved main."""
     return TableView(
         caption="Publications and other changes of main, newest first",
         columns=[

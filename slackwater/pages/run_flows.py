@@ -25,13 +25,8 @@ _NAMES = {
 
 
 class Flow(NamedTuple):
-    """An account as a drawing and as numbers.
-
-    Attributes:
-        title: what is counted.
-        drawing: None where there is nothing to draw.
-        equation: the account as numbers: `924 read = 919 accepted + 2 too late + 3 quarantined`.
-        difference: what is not accounted for.
+    """An account as a drawing (None where there is nothing to draw) and as numbers: `924 read = 919 accepted
+    + 2 too late + 3 quarantined`, and what is missing in it.
     """
 
     title: str
@@ -41,14 +36,10 @@ class Flow(NamedTuple):
 
 
 def rows_flow(run: LedgerRow) -> Flow:
-    """Where the rows went that `run` read."""
     return _flow("Rows", rows_account(run))
 
 
 def windows_flow(run: LedgerRow, before: LedgerRow | None) -> Flow:
-    """What became of the windows that were open before `run`, of which `before` was continued, and that it
-    opened.
-    """
     return _flow("Windows", windows_account(run, before))
 
 

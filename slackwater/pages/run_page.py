@@ -129,14 +129,14 @@ def _corrections_table(request: Request, view: PipelineView, seq: int) -> TableV
         caption="Changes of published rows by cause",
         columns=[
             PageColumn("cause"),
-            *(PageColumn(op, "number") for op in ("insert", "update", "delete")),
+            *(PageColumn(op, "number") for op in _OPS),
         ],
-        rows=[
-            (cause_cell(cause), *(counts.get(op, 0) for op in ("insert", "update", "delete")))
-            for cause, counts in by_cause.items()
-        ],
+        rows=[(cause_cell(cause), *(counts.get(op, 0) for op in _OPS)) for cause, counts in by_cause.items()],
         empty="It has changed no published row.",
     )
+
+
+_OPS = ("insert", "update", "withdraw")
 
 
 def _record(row: LedgerRow) -> Iterator[tuple[str, str]]:

@@ -175,7 +175,6 @@ def _line(name: str, x: Sequence[int | None], values: Sequence[float | None], co
 def _numbers(
     caption: str, runs: Sequence[RunFigures], columns: Mapping[str, Sequence[float]], kind: Any = "number"
 ) -> TableView:
-    """Columns of figures, one row for each run."""
     return TableView(
         caption=caption,
         columns=[

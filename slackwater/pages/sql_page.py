@@ -121,7 +121,6 @@ def _pieces(view: PipelineView, statement: str, run: str | None) -> Iterator[byt
 
 
 def _question(view: PipelineView, seq: int, statement: str, seconds: float) -> StatementQuestion:
-    """A statement about the pipeline, for all of its rows."""
     return StatementQuestion(
         pipeline=view.name,
         warehouse=view.site.warehouse.root,
@@ -138,11 +137,7 @@ def _views(view: PipelineView, run: str | None) -> LineageViews:
 
 @contextmanager
 def _turn(turn: threading.BoundedSemaphore) -> Iterator[None]:
-    """Waits until no other statement is at work.
-
-    Raises:
-        StatementAtWork: that takes too long.
-    """
+    """Wait until no other statement is at work; raises StatementAtWork where that takes too long."""
     if not turn.acquire(timeout=SECONDS):
         raise StatementAtWork("Another statement is at work; ask again in a moment.")
     try:
@@ -170,7 +165,7 @@ def _views_table(views: LineageViews) -> TableView:
 
 
 def _column_names(views: LineageViews, view: str) -> str:
-    """The columns of a view; those of a table function are said once, at its view."""
+    """The columns of a view; a table function has the columns of its view, which are named there."""
     return "" if view.endswith("(seq)") else ", ".join(views.schema(view).names)
 
 

@@ -1,4 +1,4 @@
-"""The pages of what is parked, late or unusable: windows, timers, keyed state, late rows, quarantine; page by
+"""The pages of parked, late and unusable rows: windows, timers, keyed state, late rows, quarantine; page by
 page, by key and time, and as a file.
 """
 
@@ -31,14 +31,8 @@ _DIGITS = {"ge": 1, "le": 2**63 - 1}
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What a page of a table is to show, as the query of its URL says.
-
-    Attributes:
-        key: only rows of this key.
-        start, end: only rows of this range of time, as texts.
-        run: as of this ledger row; None: as of main's head.
-        number: the number of the page.
-        after, before: the place where the page begins or ends.
+    """The part of a table that a URL asks for: of a key, a range of time, as of a ledger row (None: main's
+    head), and a page by its number and its place.
     """
 
     key: str | None
@@ -50,11 +44,6 @@ class Question:
     before: str | None
 
     def row_filter(self, table: StateTable) -> RowFilter:
-        """Which rows are wanted.
-
-        Raises:
-            NotATime: a bound is no time.
-        """
         return RowFilter(
             key=self.key or None,
             time_column=table.time_column,
@@ -64,13 +53,11 @@ class Question:
 
     @property
     def place(self) -> RowPlace | None:
-        """Where the page begins; None: at the first row."""
         if self.before:
             return RowPlace.from_text(self.before, is_backward=True)
         return RowPlace.from_text(self.after) if self.after else None
 
     def views(self, view: PipelineView) -> LineageViews:
-        """The pipeline's views as of the run."""
         return LineageViews.over(view.inspection, view.inspection.run(self.run), self.key or None)
 
 
@@ -102,7 +89,6 @@ TableInPath = Annotated[StateTable, Depends(_table)]
 def state_page(
     request: Request, view: PipelineInPath, table: TableInPath, question: QuestionInQuery
 ) -> Response:
-    """A page of rows."""
     with question.views(view) as views:
         rows_in_order = table.paged_view(views)
         page = rows_in_order.page(question.row_filter(table), question.place)
@@ -148,7 +134,7 @@ def state_file(view: PipelineInPath, table: TableInPath, question: QuestionInQue
 
 
 def download(pieces: Iterator[bytes], file_name: str, media_type: str) -> Response:
-    """A file to keep, sent piece by piece. What fails before the first one becomes a page of an error."""
+    """A file to keep, sent piece by piece. An error before the first piece becomes a page."""
     first_piece = next(pieces, b"")
     return StreamingResponse(
         chain([first_piece], pieces),

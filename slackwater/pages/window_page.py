@@ -1,13 +1,15 @@
-"""The page of a window: what it waits for, its life as a drawing, and what has come out of it. It gives the
-answer of `slackwater explain`.
+"""The page of a window: what it waits for, its life as a drawing, and what has come out of it, as `slackwater
+explain` prints it.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
+from slackwater.inspection.windows import window_tables as tables
 from slackwater.inspection.windows.window_answer import answer, further_sentences, short_time_text, title
 from slackwater.inspection.windows.window_life import (
     WindowExplanation,
@@ -21,7 +23,7 @@ from slackwater.inspection.windows.window_search import (
     WindowName,
     window_text,
 )
-from slackwater.pages import window_tables as tables
+from slackwater.pages.drawing.table_view import table_view
 from slackwater.pages.frame.links import link
 from slackwater.pages.frame.query_times import moment_of
 from slackwater.pages.frame.rendering import render
@@ -29,6 +31,7 @@ from slackwater.pages.frame.site import PipelineInPath, PipelineView
 from slackwater.pages.window_plot import window_plot
 from slackwater.pipelines import Pipeline
 from slackwater.pipelines.window_columns import identifying_columns
+from slackwater.readable import value_text
 
 router = APIRouter()
 ROWS = 100
@@ -57,7 +60,6 @@ def window_page(
     keys = [] if declaration is None else list(declaration.keys)
     query = {"key": key or "", "start": start or "", "run": run or ""}
     values: dict[str, Any] = {"life": None, "message": "", "choices": ()}
-    status = 200
     if declaration is None:
         values["message"] = (
             f"{view.name} is not registered here, so its windows can't be explained: start the pages with "
@@ -72,34 +74,38 @@ def window_page(
             reads_source=elements,
             row_limit=ROWS,
         )
-        try:
-            life = explain_window(declaration, view.site.warehouse.root, question)
-        except NoSuchWindow as error:
-            status, values["message"] = 404, error.message
-            values["choices"] = _choices(request, view, error.nearest, query)
-        except SeveralWindows as error:
-            values["message"] = error.message
-            values["choices"] = _choices(request, view, error.windows, query)
-        else:
-            values |= _parts(request, view, declaration, life)
+        values |= _answer(request, view, declaration, question, query)
+    other_query = {**query, "column": column, "elements": None if elements else "true"}
     return render(
         request,
         "window.html",
-        status=status,
         pipeline=view.name,
         view=view,
         keys=keys,
         asked=query,
         has_elements=elements,
-        elements_link=link(
-            request,
-            "window",
-            {**query, "column": column, "elements": None if elements else "true"},
-            pipeline=view.name,
-        ),
+        elements_link=link(request, "window", other_query, pipeline=view.name),
         verb=_verb(view, query, column or (), reads_source=elements),
         **values,
     )
+
+
+def _answer(
+    request: Request,
+    view: PipelineView,
+    pipeline: Pipeline,
+    question: WindowQuestion,
+    query: Mapping[str, str],
+) -> dict[str, Any]:
+    """The explanation; or why there is none, with windows to choose from."""
+    try:
+        life = explain_window(pipeline, view.site.warehouse.root, question)
+    except NoSuchWindow as error:
+        choices = _choices(request, view, error.nearest, query)
+        return {"status": 404, "message": error.message, "choices": choices}
+    except SeveralWindows as error:
+        return {"message": error.message, "choices": _choices(request, view, error.windows, query)}
+    return _parts(request, view, pipeline, life)
 
 
 def _has_bounds(pipeline: Pipeline) -> bool:
@@ -109,7 +115,6 @@ def _has_bounds(pipeline: Pipeline) -> bool:
 def _choices(
     request: Request, view: PipelineView, windows: Sequence[Mapping[str, Any]], query: Mapping[str, str]
 ) -> list[tuple[str, str]]:
-    """Windows to choose from: what they are called, and where they lead."""
     choices = []
     for window in windows:
         moment = window["window_start"] or window["window_end"]
@@ -123,6 +128,9 @@ def _choices(
 def _parts(
     request: Request, view: PipelineView, pipeline: Pipeline, life: WindowExplanation
 ) -> dict[str, Any]:
+    draw = partial(
+        table_view, links={"seq": lambda row: link(request, "run", pipeline=view.name, seq=row["seq"])}
+    )
     return {
         "life": life,
         "heading": title(life),
@@ -131,24 +139,32 @@ def _parts(
         "short_time": short_time_text,
         "tone": _TONES.get(life.window.status, ""),
         "plot": window_plot(life, is_event_time=pipeline.windows.is_event_time),
-        "holders": tables.holders_table(life),
-        "firings": tables.firings_table(request, view.name, life.firings, caption="Firings"),
-        "replaced_firings": tables.firings_table(
-            request, view.name, life.replaced_firings, caption="Firings that no longer count"
+        "holders": draw(tables.holders_table(life), also=("max_event_time",)),
+        "firings": draw(tables.firings_table(life.firings, "Firings"), also=("watermark",), tone=_tone),
+        "replaced_firings": draw(
+            tables.firings_table(life.replaced_firings, "Firings that no longer count"), also=("watermark",)
         ),
-        "absorbed_windows": tables.absorbed_table(request, life),
-        "corrections": tables.corrections_table(request, life),
-        "growth": tables.growth_table(request, life),
-        "late_rows": tables.late_table(life),
-        "source_rows": tables.source_table(life, ROWS),
+        "absorbed_windows": draw(tables.absorbed_table(life)),
+        "corrections": draw(tables.corrections_table(life), also=("at",)),
+        "growth": draw(tables.growth_table(life)),
+        "late_rows": draw(tables.late_table(life)),
+        "source_rows": draw(tables.source_table(life, ROWS), also=("watermark",), tone=_tone),
         "row_limit": ROWS,
-        "timers": tables.timers_table(life),
-        "parked_facts": list(tables.parked_facts(life)),
+        "timers": draw(tables.timers_table(life)),
+        "parked_facts": [(name, _fact_text(value)) for name, value in tables.parked_parts(life)],
     }
 
 
+def _tone(column: str, row: Mapping[str, Any]) -> str | None:
+    """What a late row has caused, and the row itself, stand out."""
+    return "late" if (column == "cause" and row["kind"] == "late") or column == "late" else None
+
+
+def _fact_text(value: Any) -> Any:
+    return value if isinstance(value, dict | list) else value_text(value)
+
+
 def _verb(view: PipelineView, query: Mapping[str, str], columns: Sequence[str], *, reads_source: bool) -> str:
-    """The command that shows the same on a terminal."""
     options = {"--key": query["key"], "--window": query["start"].replace(" ", "T"), "--run": query["run"]}
     words = [word for name, value in options.items() if value for word in (name, value)]
     words += [word for text in columns for word in ("--column", text)]

@@ -43,7 +43,7 @@ def window_plot(life: WindowExplanation, *, is_event_time: bool) -> Plot:
 
 
 def _axis(moments: Iterable[datetime | None]) -> dict[str, Any]:
-    """An axis of time that shows `moments`, and an eighth more on both sides."""
+    """An axis of time that shows `moments`, with some room on both sides."""
     times = [time for time in plot_times(moments) if time is not None]
     if not times:
         return {"type": "date"}
@@ -53,7 +53,6 @@ def _axis(moments: Iterable[datetime | None]) -> dict[str, Any]:
 
 
 def _event_times(life: WindowExplanation) -> Iterator[datetime | None]:
-    """The event times that the drawing is about."""
     yield life.window.columns["window_start"]
     yield life.window.columns["window_end"]
     yield life.window.cleanup_time
@@ -66,7 +65,6 @@ def _event_times(life: WindowExplanation) -> Iterator[datetime | None]:
 
 
 def _clocks(life: WindowExplanation) -> Iterator[datetime | None]:
-    """The moments of the clock that the drawing is about."""
     yield life.elements.first_arrival
     yield life.elements.last_arrival
     if life.parked_state is not None:
@@ -104,7 +102,7 @@ def _traces(life: WindowExplanation) -> list[dict[str, Any]]:
 
 
 def _own_firings(life: WindowExplanation) -> list[WindowFiring]:
-    """The live firings of the window itself that are placed in event time and on the clock."""
+    """The live firings of the window itself that have a place in event time and on the clock."""
     columns = dict(life.window.columns)
     return [
         firing
@@ -176,7 +174,6 @@ def _shapes(life: WindowExplanation, *, is_event_time: bool) -> list[Mapping[str
 
 
 def _annotations(life: WindowExplanation, *, is_event_time: bool) -> list[Mapping[str, Any]]:
-    """What the band and the line are."""
     start, end = _bounds(life)
     if not is_event_time:
         return []
@@ -202,7 +199,6 @@ def _annotations(life: WindowExplanation, *, is_event_time: bool) -> list[Mappin
 
 
 def _numbers(life: WindowExplanation) -> TableView:
-    """All that is drawn, by the clock."""
     late_rows = {(row.arrival_time, row.event_time) for row in life.elements.late_rows}
     late_rows |= {(row.arrival_time, row.event_time) for row in life.elements.rows or () if row.is_late}
     events: list[tuple[datetime, str, datetime]] = [

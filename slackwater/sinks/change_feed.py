@@ -14,7 +14,7 @@ class ChangeFeedSink(Sink):
 
     Args:
         name: of the sink.
-        uri: where the table stands: relative to the warehouse (``feeds/visits``), or an absolute path or URI.
+        uri: where the table is: relative to the warehouse (``feeds/visits``), or an absolute path or URI.
 
     Raises:
         PipelineError: the URI is none, or lies in the folder of a pipeline's tables.
@@ -38,12 +38,12 @@ class ChangeFeedSink(Sink):
 
     @property
     def is_absolute(self) -> bool:
-        """Whether the URI stands for itself."""
+        """Whether the URI is complete."""
         return "://" in self.uri or self.uri.startswith("/")
 
     @property
     def place(self) -> str:
-        """Where the table stands."""
+        """Where the table is."""
         return self.uri
 
     def open(self, context: SinkContext) -> SinkTarget:

@@ -1,4 +1,4 @@
-"""URLs of targets: what stands in a declaration names them, and is resolved when a sink is opened.
+"""URLs of targets. A declaration names them; they are resolved when a sink is opened.
 
     env:NAME           the environment variable NAME
     airflow:CONN_ID    the Airflow connection, from AIRFLOW_CONN_<CONN_ID>, as a URI or as JSON; Airflow's
@@ -25,11 +25,7 @@ _SCHEMES = {"postgres": "postgresql", "mssql": "mssql+pymssql"}
 
 
 def check_url(subject: str, url: object) -> None:
-    """Refuse a declared `url` that can't be one, or that holds a password.
-
-    Raises:
-        PipelineError: with what to write instead.
-    """
+    """Refuse a declared `url` that can't be one, or that holds a password."""
     if not isinstance(url, str) or not url:
         raise PipelineError(subject, f"url is {url!r}; it is 'env:NAME', 'airflow:CONN_ID' or a URL")
     for prefix in (ENVIRONMENT, AIRFLOW):
@@ -48,7 +44,7 @@ def check_url(subject: str, url: object) -> None:
 
 
 def variable_of(url: str) -> str | None:
-    """The environment variable that a declared `url` is read from; None where it stands for itself."""
+    """The environment variable that a declared `url` is read from; None where it is the URL itself."""
     if url.startswith(ENVIRONMENT):
         return url.removeprefix(ENVIRONMENT)
     if url.startswith(AIRFLOW):
@@ -57,10 +53,8 @@ def variable_of(url: str) -> str | None:
 
 
 def resolve_url(sink: str, url: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The URL that a declared `url` names.
-
-    Raises:
-        SinkUnsuitable: the variable is not set, or holds no URL.
+    """The URL that a declared `url` names; raises SinkUnsuitable where the variable is not set, or holds no
+    URL.
     """
     variable = variable_of(url)
     if variable is None:

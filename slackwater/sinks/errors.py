@@ -18,11 +18,10 @@ class SinkDown(RetryableError):
 
 
 class RowsSetAside(PermanentError):
-    """A target has all corrections but those of rows that it can't take as they are. Facts: rows."""
+    """A target has all corrections except for rows that it can't take as they are. Facts: rows."""
 
 
 def rows_set_aside(sink: str, pipeline: str, rows: Sequence[SetAside]) -> RowsSetAside:
-    """The error that names the first rows that a target can't take."""
     count = f"{len(rows):,} rows are" if len(rows) > 1 else "1 row is"
     first = "; ".join(
         f"key {row.key[:_KEY_CHARACTERS]}, column {row.column}: {row.reason}" for row in rows[:_ROWS_NAMED]
@@ -37,7 +36,7 @@ def rows_set_aside(sink: str, pipeline: str, rows: Sequence[SetAside]) -> RowsSe
 
 
 def of_another_lineage(sink: str, pipeline: str, place: str) -> SinkUnsuitable:
-    """The error for a target that another warehouse has delivered to, or this one before it was made anew."""
+    """The error for a target with rows of another warehouse, or of a lineage that no longer exists."""
     return SinkUnsuitable(
         f"sink {sink}: what {place} holds was delivered from another warehouse, or from a lineage that is "
         f"there no more. To deliver this one into it, empty it and run `slackwater sinks reset {pipeline} "
@@ -47,7 +46,6 @@ def of_another_lineage(sink: str, pipeline: str, place: str) -> SinkUnsuitable:
 
 
 def of_another_sink(sink: str, pipeline: str, place: str, owner: tuple[str, str]) -> SinkUnsuitable:
-    """The error for a target that belongs to the `owner`, a sink and its pipeline."""
     return SinkUnsuitable(
         f"sink {sink}: {place} belongs to the sink {owner[0]} of pipeline {owner[1]}, and a target belongs "
         f"to one sink. Name another one for {pipeline}. To take this one over, empty it and run `slackwater "
@@ -57,7 +55,7 @@ def of_another_sink(sink: str, pipeline: str, place: str, owner: tuple[str, str]
 
 
 def not_delivered_by(sink: str, pipeline: str, place: str) -> SinkUnsuitable:
-    """The error for a target that holds rows which no sink of ours has delivered."""
+    """The error for a target with rows that no sink of ours has delivered."""
     return SinkUnsuitable(
         f"sink {sink}: {place} holds rows that this sink has not delivered. Name another one: it is created "
         f"when absent. To use this one, empty it and run `slackwater sinks reset {pipeline} {sink}`.",
@@ -80,7 +78,6 @@ def as_sink_down(context: SinkContext, sink: str, target: str, kinds: type[Excep
 
 
 def sink_down(pipeline: str, sink: str, problem: str, cause: Exception) -> SinkDown:
-    """The error for a target that can't be reached or has failed."""
     return SinkDown(
         f"sink {sink}: {problem} ({type(cause).__name__}: {without_credentials(str(cause)).strip()}). What "
         f"was not delivered waits for the next run, or for `slackwater sinks deliver {pipeline} {sink}`.",

@@ -1,4 +1,4 @@
-"""Patterns of keys, `visits:{page}:{window_start_ms}`: which names stand in them. Standard library only."""
+"""Patterns of keys, `visits:{page}:{window_start_ms}`: the names in them. Standard library only."""
 
 import string
 

@@ -16,7 +16,7 @@ class RedisSink(Sink):
     what has parts as JSON.
 
     Args:
-        name: of the sink. The position stands under the key ``slackwater:<pipeline>:<name>``.
+        name: of the sink. The position is under the key ``slackwater:<pipeline>:<name>``.
         url: ``env:NAME``, ``airflow:CONN_ID``, or ``redis://host:port/database`` without a password.
         key: of each hash, ``visits:{page}:{window_start_ms}``. In braces: key columns, window_start and
             window_end (ISO 8601), window_start_ms and window_end_ms, the columns that a class of windows

@@ -11,8 +11,8 @@ from slackwater.sinks.connections import check_url, variable_of
 @dataclass(frozen=True)
 class SqlSink(Sink):
     """Rows of `published` as rows of a SQL table: key columns, window_start and window_end (UTC), the
-    results; ordinal where a window emits several rows, firing where firings stand side by side. Withdrawn
-    rows are deleted. The position stands in the table ``slackwater_positions`` beside it.
+    results; ordinal where a window emits several rows, firing where firings are published side by side.
+    Withdrawn rows are deleted. The position is in the table ``slackwater_positions`` beside it.
 
     Args:
         name: of the sink.

@@ -39,6 +39,7 @@ NO_VERBS = {
     "progress",
     "recorded_cases",
     "recorded_functions",
+    "recorded_results",
     "recorded_slices",
     "sql_prompt",
     "table_layout",

@@ -231,11 +231,11 @@ def test_a_doubled_table_is_refused_by_name_until_it_is_rebuilt(
             and "`slackwater publish hourly --rebuild`" in text
         )
     assert here("publish", "hourly", "--rebuild", *six_runs.where) == 0
-    assert f"rows of {table} stood there more than once" in new_output()
+    assert f"rows of {table} were there more than once" in new_output()
     assert facts_of_tables(six_runs.stored) == before
     assert here("doctor", *six_runs.where) == 0
     assert here("publish", "hourly", "--rebuild", *six_runs.where) == 0
-    assert "nothing to do; every row stands once" in new_output()
+    assert "nothing to do; every row is there once" in new_output()
     maintain(six_runs, new_output)
     assert six_runs.run_here("--to", "2013-01-05") == 0
     assert_as_model(six_runs.stored, "2013-01-05")

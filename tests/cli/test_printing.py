@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from slackwater.cli import printing
 from slackwater.cli.printing import Output
-from slackwater.cli.table_layout import Column
+from slackwater.inspection.answer_tables import Column
 
 ROWS = [{"key": f"k{number}", "size": 10**number} for number in range(60)]
 COLUMNS = [Column("key", "key"), Column("size", "size")]

@@ -6,7 +6,8 @@ import click
 import pytest
 
 from slackwater.cli import health, runs
-from slackwater.cli.table_layout import Column, facts, shorten, table, wrap, wrap_sentence
+from slackwater.cli.table_layout import facts, shorten, table, wrap, wrap_sentence
+from slackwater.inspection.answer_tables import Column
 from tests.tables.ledger.ledger_rows import run_row
 
 SIX = datetime(2013, 1, 10, 18, tzinfo=UTC)

@@ -76,7 +76,7 @@ def test_corrections_are_counted_by_cause(pages: PageReader, replayed: Path) -> 
     rows = {row[0]: row[1:] for row in page.table("Changes of published rows by cause").rows}
     names = {"first": "first firing", "late": "late row"}
     assert rows == {
-        names[cause]: [number_text(counts[cause, op]) for op in ("insert", "update", "delete")]
+        names[cause]: [number_text(counts[cause, op]) for op in ("insert", "update", "withdraw")]
         for cause in {cause for cause, _ in counts}
     }
     assert "/departures/history?run=4" in page.links

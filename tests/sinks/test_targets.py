@@ -322,7 +322,7 @@ def test_texts_side_by_side_stay_apart_in_a_key(of_visits: SinkContext, redis_ur
         keys=(("page", pa.string()), ("site", pa.string())),
         identity=("page", "site", "window_start", "window_end"),
     )
-    with pytest.raises(SinkUnsuitable, match="nothing stands between two texts"):
+    with pytest.raises(SinkUnsuitable, match="nothing is between two texts"):
         RedisSink("live", url=redis_url, key="{page}{site}:{window_end}").open(two)
     target = RedisSink("live", url=redis_url, key="visits:{page}:{site}:{window_start_ms}").open(two)
     history = History.drawn(random.Random(5), seqs=1, most=9)

@@ -12,10 +12,8 @@ from slackwater.bench.workloads import Workload
 
 
 def query(workload: Workload, rows: str, condition: str = "true") -> str:
-    """SQL over the relation `rows` (key, event_time, value): key, window_start_us, n, total.
-
-    In tumbling and sliding windows those rows count for which `condition` holds, which may name columns of
-    the row and `window_start_us`. Sessions count all rows.
+    """SQL over the relation `rows` (key, event_time, value): key, window_start_us, n, total. In tumbling and
+    sliding windows rows count for which `condition` holds (it may name `window_start_us`); in sessions all.
     """
     size, slide = workload.size_ms * 1000, workload.slide_ms * 1000
     if workload.kind == "session":

@@ -41,11 +41,6 @@ class Floor:
         self._connection = duckdb.connect(config={"temp_directory": str(case.work / "duckdb")})
 
     def prepare(self, case: BenchmarkCase) -> None:
-        """Read what is to be written again.
-
-        Raises:
-            UsageError: the project has not run.
-        """
         shutil.rmtree(case.folder / NAME, ignore_errors=True)
         self._tables = [
             (name, pq.read_table(file, partitioning=None))

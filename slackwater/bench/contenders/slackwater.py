@@ -28,7 +28,6 @@ class Slackwater:
         self._warm_up_case: BenchmarkCase | None = None
 
     def start(self, case: BenchmarkCase) -> None:
-        """`case` is for warming up."""
         self._warm_up_case = case
 
     def prepare(self, case: BenchmarkCase) -> None:

@@ -1,9 +1,8 @@
-"""The rows of the source that caused a change of a published row: those that its run took into the window; of
-a restatement those that only one of the two lineages has in it, so a corrected row shows as one left out and
-one taken in.
+"""The rows of the source that caused a change of a published row: the rows that its run took into the window.
+For a restatement they are the rows that only one of the two lineages has in the window, so a corrected row
+shows as one left out and one taken in.
 
-Reads the source as the runs have read it, bounded by the slices in which the window's rows may have arrived.
-Sources are not keyed, so every row of these slices is read.
+Sources are not keyed, so every row of the slices in question is read.
 """
 
 from collections import Counter
@@ -22,12 +21,7 @@ from slackwater.tables.warehouse import Tables, Warehouse
 
 
 class CausingRow(NamedTuple):
-    """A row of the source that caused a change.
-
-    Attributes:
-        is_taken: whether the change took it into the window; else it left it out.
-        row: the row.
-    """
+    """A row of the source that caused a change: taken into the window, or left out."""
 
     is_taken: bool
     row: RowOfWindow
@@ -35,12 +29,7 @@ class CausingRow(NamedTuple):
 
 @dataclass(frozen=True)
 class CausingRows:
-    """Finds the rows that caused the changes of one window. Each run is read once.
-
-    Attributes:
-        pipeline, tables, warehouse: whose.
-        key_rows: the key of the window.
-    """
+    """Finds the rows that caused the changes of one window. Each run is read once."""
 
     pipeline: Pipeline
     tables: Tables
@@ -73,8 +62,8 @@ class CausingRows:
         return sorted(changes, key=lambda one: (one.row.arrival_time, one.row.event_time, one.is_taken))
 
     def _runs_of(self, change: PublishedChange, head: LedgerRow) -> list[LedgerRow]:
-        """The runs of a lineage in which rows of the window may have arrived, up to that whose pane stands
-        before or after the change.
+        """The runs of a lineage in which rows of the window may have arrived, up to the run whose pane was
+        published before or after the change.
         """
         start = change.window["window_start"]
         first = None if start is None else start - self.pipeline.max_ahead
@@ -88,7 +77,6 @@ class CausingRows:
         ]
 
     def _accepted_rows(self, change: PublishedChange, run: LedgerRow) -> list[RowOfWindow]:
-        """The rows that a run has taken into the window."""
         if run.seq not in self._rows_of_runs:
             lineage = LineageAsOf(self.pipeline, run, self.key_rows, run.seq)
             rows = rows_of_run(lineage, self.warehouse, run, change.window)
@@ -97,7 +85,7 @@ class CausingRows:
 
 
 def _without(rows: Iterable[RowOfWindow], others: Iterable[RowOfWindow]) -> Iterator[RowOfWindow]:
-    """`rows` without those that `others` have as well, as often as they have them."""
+    """`rows` without the rows that `others` have as well, as often as they have them."""
     counts = Counter(map(_content, others))
     for row in rows:
         if counts[_content(row)]:

@@ -18,9 +18,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from slackwater.inspection.changes.change_text import are_equal
+from slackwater.inspection.change_text import are_equal
 from slackwater.inspection.changes.published_change import Emission, MovedRow, PublishedChange
 from slackwater.inspection.sql.views import LineageViews
+from slackwater.tables.file_relations import quoted
 from slackwater.tables.ledger.row_kinds import RUN_KINDS
 from slackwater.tables.ledger.rows import LedgerRow
 from slackwater.tables.ledger.spans import seqs_of
@@ -48,12 +49,8 @@ _SEQ = "__seq"  # of the run of a pane or late row, whose other columns may have
 
 
 class ChangeCauses:
-    """Works out what caused some corrections of one key.
-
-    Args:
-        views: the pipeline's tables.
-        key_condition: SQL conditions on the key, and their parameters.
-        corrections: rows of `corrections`, at least one.
+    """Works out what caused some corrections of one key, at least one. `key_condition`: SQL and its
+    parameters.
     """
 
     def __init__(
@@ -70,7 +67,6 @@ class ChangeCauses:
         self.rows = {row.seq: row for row in self.ledger.rows(min(seqs) - 1, max(seqs))}
 
     def changes(self) -> Iterator[PublishedChange]:
-        """Each correction with its cause."""
         for row in self.corrections:
             change = PublishedChange(
                 brought_by=self.rows[row["seq"]],
@@ -115,7 +111,6 @@ class ChangeCauses:
         )
 
     def _live_before(self, row: LedgerRow) -> tuple[int, ...]:
-        """The seqs that were live before a ledger row."""
         if row.parent_seq is None:
             return ()
         if row.parent_seq not in self.rows:
@@ -123,7 +118,6 @@ class ChangeCauses:
         return seqs_of(self.rows[row.parent_seq].live)
 
     def _row(self, emission: Emission | None) -> LedgerRow | None:
-        """The ledger row of the run that emitted a pane."""
         if emission is None:
             return None
         if emission.seq not in self.rows:
@@ -133,8 +127,8 @@ class ChangeCauses:
     def _emission(
         self, change: PublishedChange, live: Sequence[int], values: Mapping[str, Any] | None
     ) -> Emission | None:
-        """The newest pane of a change's row among those of the runs `live`, in slice order, and among these
-        one with the results `values`: the firings of a purging trigger stand side by side.
+        """The newest pane of a change's row that one of the runs `live` emitted, in slice order, and among
+        equals one with the results `values`: a purging trigger publishes its firings side by side.
         """
         places = {seq: place for place, seq in enumerate(live)}
         panes = [pane for pane in self._panes_of(change) if pane[_SEQ] in places]
@@ -145,12 +139,11 @@ class ChangeCauses:
         return Emission(seq=pane[_SEQ], **{name: pane[name] for name in names})
 
     def _panes_of(self, change: PublishedChange) -> list[dict[str, Any]]:
-        """The panes of a change's row."""
         panes = self._panes.get(_identity(change.window, change.timestamp), [])
         return [pane for pane in panes if pane["ordinal"] in (change.ordinal, None)]
 
     def _late_arrivals(self, change: PublishedChange, before: Emission | None) -> list[datetime]:
-        """The arrivals at which the run made the window fire late, behind the firing `before`."""
+        """The arrivals at which the run made the window fire late, after the firing `before`."""
         arrivals = {
             pane["cause_arrival"]
             for pane in self._panes_of(change)
@@ -162,7 +155,7 @@ class ChangeCauses:
         return sorted(arrivals)
 
     def _absorbing_window(self, change: PublishedChange) -> Mapping[str, Any] | None:
-        """The window that the run made of an absorbed one and others: the least that covers it."""
+        """The window that the run made from an absorbed one and others: the smallest that covers it."""
         start, end = change.window["window_start"], change.window["window_end"]
         covering = [
             panes[0]
@@ -180,12 +173,12 @@ class ChangeCauses:
 
     @cached_property
     def _panes(self) -> Mapping[tuple[Any, ...], list[dict[str, Any]]]:
-        """The panes of the windows in question and of those that overlap them, by window, each with the seq
-        of its run; those of runs that were never committed are left out.
+        """The panes of the windows in question and of windows that overlap them, by window, each with the seq
+        of its run. Panes of uncommitted runs are left out.
         """
         results = {name for row in self.corrections for name in (row["new"] or row["old"] or {})}
         names = ", ".join(
-            _quoted(name) for name in ("run_id", *self.windows, *_PANE_COLUMNS, *sorted(results))
+            quoted(name) for name in ("run_id", *self.windows, *_PANE_COLUMNS, *sorted(results))
         )
         rows = python_rows(self._rows_around(f"SELECT {names} FROM panes", "ORDER BY firing DESC", _PANES))
         seqs = self._seqs
@@ -198,11 +191,9 @@ class ChangeCauses:
 
     @cached_property
     def _seqs(self) -> Mapping[str, int]:
-        """run_id → seq of every row of the ledger."""
         return self.inspection.tables.ledger.seqs_by_run_id()
 
     def _rows_around(self, select: str, order: str, limit: int) -> pa.Table:
-        """Rows of the key in a table with windows, those that overlap the windows in question."""
         conditions, parameters = self.key_condition
         starts = [row["window_start"] for row in self.corrections if row["window_start"] is not None]
         ends = [row["window_end"] for row in self.corrections if row["window_end"] is not None]
@@ -226,8 +217,8 @@ class ChangeCauses:
 
     @cached_property
     def _late_rows(self) -> Mapping[tuple[Any, ...], list[dict[str, Any]]]:
-        """The late rows of the key by each window that they missed, with the seq of their run; of the time of
-        the windows that ledger rows have changed.
+        """The late rows of the key by each window that they missed, with the seq of their run; within the
+        time of the windows that ledger rows have changed.
         """
         windows = [row for row in self.corrections if self.rows[row["seq"]].kind not in RUN_KINDS]
         conditions, parameters = self.key_condition
@@ -248,7 +239,7 @@ class ChangeCauses:
 
 
 def _identity(window: Mapping[str, Any], timestamp: datetime | None) -> tuple[Any, ...]:
-    """What tells the windows of a key apart; rows without a window are told apart by their timestamp."""
+    """What tells the windows of a key apart; rows without a window differ by their timestamp."""
     return (*window.values(), timestamp)
 
 
@@ -257,7 +248,6 @@ def _has_values(pane: Mapping[str, Any], values: Mapping[str, Any] | None) -> bo
 
 
 def _without(rows: Iterable[dict[str, Any]], others: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """`rows` without those that `others` have as well, as often as they have them."""
     counts = Counter((row["event_time"], row["arrival_time"]) for row in others)
     unmatched_rows = []
     for row in rows:
@@ -280,7 +270,3 @@ def _as_moved_rows(
             arrival_time=row["arrival_time"],
             values=values,
         )
-
-
-def _quoted(column: str) -> str:
-    return f'"{column}"'

@@ -1,13 +1,11 @@
-"""Writes why a published row has changed, in a sentence without its full stop.
-
-Pure: of a `PublishedChange` alone. The clauses of a restatement say which run counts now instead of which
-and what the two have read and run differently.
+"""Writes why a published row has changed, as a sentence without its full stop, from a `PublishedChange`
+alone.
 """
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from slackwater.inspection.changes.change_text import window_text
+from slackwater.inspection.change_text import window_text
 from slackwater.inspection.changes.published_change import Emission, PublishedChange
 from slackwater.readable import count_text, plain_text, precision_of, time_text
 from slackwater.tables.ledger.rows import LedgerRow
@@ -17,9 +15,7 @@ _TIMES_WRITTEN = 3
 
 
 def reason_of(change: PublishedChange) -> str:
-    """Why the row has changed: `1 row came late, at 2013-01-02 09:31`; `run 5 replaces run 2; source
-    events at version 3, was 1`.
-    """
+    """`1 row came late, at 2013-01-02 09:31`; `run 5 replaces run 2; source events at version 3, was 1`."""
     if not change.is_of_a_run:
         return "; ".join(_clauses_of_lineage(change))
     match change.cause:
@@ -100,7 +96,6 @@ def _clauses_of_lineage(change: PublishedChange) -> Iterator[str]:
 
 
 def _differences_of_runs(before: LedgerRow, after: LedgerRow) -> Iterator[str]:
-    """What two runs have read and run differently."""
     versions = {item.table: item.version for item in before.inputs}
     for item in after.inputs:
         version = versions.get(item.table)
@@ -133,5 +128,5 @@ def _at(moment: datetime) -> str:
 
 
 def _moment_text(moment: datetime) -> str:
-    """A time to the second; one that ends a second as the next one."""
+    """A time to the second; the last millisecond of a second reads as the next second."""
     return time_text(moment, precision_of([moment]))

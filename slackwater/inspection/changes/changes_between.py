@@ -1,7 +1,5 @@
-"""What has changed in `published` from one row of the ledger to a later one: of each row of it the first old
-and the last new values, where they differ.
-
-It follows from the corrections between the two alone, so it costs as much as these are many.
+"""What has changed in `published` between two rows of the ledger: for each row the first old and the last new
+values, where they differ. Computed from the corrections between the two alone.
 """
 
 from collections import Counter
@@ -10,6 +8,7 @@ from slackwater.errors import UsageError
 from slackwater.inspection.changes.published_changes import PublishedChanges
 from slackwater.inspection.inspection import Inspection
 from slackwater.inspection.sql.views import LineageViews
+from slackwater.tables.file_relations import quoted
 from slackwater.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.tables.python_rows import python_rows
 
@@ -30,11 +29,9 @@ def changes_between(
     limit: int | None,
     offset: int = 0,
 ) -> PublishedChanges:
-    """The rows of `published` that differ as of two rows of main: `limit` of them (None: all) behind the
-    first `offset`, in order of window and key.
-
-    Args:
-        purges: whether the pipeline's trigger purges: the firings of a window then stand side by side.
+    """The rows of `published` that differ as of two rows of main, in order of window and key: `limit` of them
+    (None: all) after the first `offset`. `purges`: whether the trigger purges, so that firings of a window
+    are published side by side.
 
     Raises:
         NotOnMain: one of the rows is on another branch.
@@ -51,7 +48,7 @@ def changes_between(
     net = _net_changes([*keys, *windows], purges=purges, has_own_windows=len(windows) > len(_MOMENTS))
     seqs = [earlier.seq, later.seq]
     bound = "" if limit is None else f"LIMIT {limit} OFFSET {offset}"
-    order = ", ".join(map(_quoted, [*keys, *windows, "timestamp", "firing", "ordinal"]))
+    order = ", ".join(map(quoted, [*keys, *windows, "timestamp", "firing", "ordinal"]))
     with LineageViews.over(inspection, inspection.run(None)) as views:
         counts = views.query(
             f"SELECT op, CAST({_MOMENT} AS DATE) AS day, count(*) AS n FROM ({net}) GROUP BY ALL", seqs
@@ -72,13 +69,11 @@ def changes_between(
 
 
 def _net_changes(window: list[str], *, purges: bool, has_own_windows: bool) -> str:
-    """SQL for one row for each row of `published` that the corrections between two seqs have changed in the
-    end.
-    """
+    """SQL for a row for each row of `published` that the corrections between two seqs changed in the end."""
     slot = (
         "firing" if purges else "0" if has_own_windows else "CASE WHEN window_start IS NULL THEN firing END"
     )
-    names = ", ".join(map(_quoted, window))
+    names = ", ".join(map(quoted, window))
     return f"""
         SELECT * EXCLUDE (__slot),
             CASE WHEN old IS NULL THEN 'insert' WHEN new IS NULL THEN 'withdraw' ELSE 'update' END AS op
@@ -92,7 +87,3 @@ def _net_changes(window: list[str], *, purges: bool, has_own_windows: bool) -> s
         )
         WHERE old IS DISTINCT FROM new
     """
-
-
-def _quoted(column: str) -> str:
-    return f'"{column}"'

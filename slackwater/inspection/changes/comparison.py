@@ -1,7 +1,5 @@
-"""Compares the published rows of two pipelines by key and window, for example of pipelines that read the same
-events in another order, or with other windows or triggers.
-
-Reads the stored tables only, without the pipelines' declarations, and changes nothing.
+"""Compares the published rows of two pipelines by key and window, for example of pipelines with other windows
+or triggers. Reads the stored tables only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +11,7 @@ import pyarrow as pa
 
 from slackwater.errors import UsageError
 from slackwater.runs.publishing.published_files import files_of_days
+from slackwater.tables.file_relations import quoted
 from slackwater.tables.python_rows import python_rows
 from slackwater.tables.sql import query
 from slackwater.tables.warehouse import Tables, Warehouse
@@ -37,14 +36,7 @@ class NotComparable(UsageError):
 
 @dataclass(frozen=True)
 class PublishedComparison:
-    """The published rows of two pipelines.
-
-    Attributes:
-        left_rows, right_rows: the published rows of each.
-        keys: the key columns, which both have.
-        results: the result columns that both have; others can't be compared.
-        windows: the columns of a window, which both have.
-    """
+    """The published rows of two pipelines, and the columns of keys, windows and results that both have."""
 
     left_rows: pa.Table
     right_rows: pa.Table
@@ -56,13 +48,10 @@ class PublishedComparison:
     def of(
         cls, left_name: str, right_name: str, warehouse: str | None, days: set[date | None] | None = None
     ) -> "PublishedComparison":
-        """The published rows of two pipelines in one warehouse.
-
-        Args:
-            days: of which days (`window_date`; None among them for rows without one); None: of all.
+        """The published rows of two pipelines in one warehouse, of some days (`window_date`; None stands for
+        rows without one) or of all.
 
         Raises:
-            NoRuns: one of them has no tables.
             NotComparable: their keys differ, or they have no result column in common.
         """
         stored_tables = [Warehouse.at(warehouse).stored_tables(name) for name in (left_name, right_name)]
@@ -102,16 +91,16 @@ class PublishedComparison:
         """
         moments = [*self.windows, "timestamp"]
         window = [*self.keys, *moments]
-        window_names = ", ".join(map(_name, window))
+        window_names = ", ".join(map(quoted, window))
         is_same_row = _are_equal([*window, _ROW])
         has_equal_results = _are_equal(self.results)
         sql = f"""
             WITH a AS ({self._number_rows("published_left", window_names)}),
                 b AS ({self._number_rows("published_right", window_names)})
             SELECT
-                {_struct({name: f"coalesce(a.{_name(name)}, b.{_name(name)})" for name in self.keys})}
+                {_struct({name: f"coalesce(a.{quoted(name)}, b.{quoted(name)})" for name in self.keys})}
                     AS "key",
-                {", ".join(f"coalesce(a.{name}, b.{name}) AS {name}" for name in map(_name, moments))},
+                {", ".join(f"coalesce(a.{name}, b.{name}) AS {name}" for name in map(quoted, moments))},
                 coalesce(a.{_ROW}, b.{_ROW}) AS "row",
                 CASE WHEN b.{_ROW} IS NULL THEN 'left' WHEN a.{_ROW} IS NULL THEN 'right' ELSE 'both' END
                     AS there,
@@ -119,25 +108,22 @@ class PublishedComparison:
                 CASE WHEN b.{_ROW} IS NOT NULL THEN {self._results("b")} END AS "right"
             FROM a FULL OUTER JOIN b ON {is_same_row}
             WHERE a.{_ROW} IS NULL OR b.{_ROW} IS NULL OR NOT ({has_equal_results})
-            ORDER BY {", ".join(map(_name, moments))}, "key", "row"
+            ORDER BY {", ".join(map(quoted, moments))}, "key", "row"
         """
         return python_rows(query(sql, published_left=self.left_rows, published_right=self.right_rows))
 
     def _number_rows(self, table: str, window: str) -> str:
         """SQL for the results of a table, with a number for each row of a key and window."""
         rank = f"row_number() OVER (PARTITION BY {window} ORDER BY firing, run_seq, ordinal) AS {_ROW}"
-        return f"SELECT {window}, {rank}, {', '.join(map(_name, self.results))} FROM {table}"
+        return f"SELECT {window}, {rank}, {', '.join(map(quoted, self.results))} FROM {table}"
 
     def _results(self, side: str) -> str:
-        return _struct({name: f"{side}.{_name(name)}" for name in self.results})
+        return _struct({name: f"{side}.{quoted(name)}" for name in self.results})
 
 
 def published_days(names: Sequence[str], warehouse: str | None) -> list[date | None]:
-    """The days on which one of some pipelines has published rows, the newest first; None at the end stands
-    for rows without a day. Read from the tables' logs.
-
-    Raises:
-        NoRuns: one of them has no tables.
+    """The days on which one of some pipelines has published rows, newest first; None at the end stands for
+    rows without a day. Read from the tables' logs.
     """
     days: set[date | None] = set()
     for name in names:
@@ -157,8 +143,7 @@ def _published_rows(tables: Tables, days: set[date | None] | None) -> pa.Table:
 
 
 def _are_equal(columns: Sequence[str]) -> str:
-    """SQL for whether rows `a` and `b` have the same values, nulls included."""
-    return " AND ".join(f"a.{_name(name)} IS NOT DISTINCT FROM b.{_name(name)}" for name in columns)
+    return " AND ".join(f"a.{quoted(name)} IS NOT DISTINCT FROM b.{quoted(name)}" for name in columns)
 
 
 def _keys(published_rows: pa.Table) -> tuple[str, ...]:
@@ -167,7 +152,7 @@ def _keys(published_rows: pa.Table) -> tuple[str, ...]:
 
 
 def _windows(names: Sequence[str]) -> tuple[str, ...]:
-    """The columns of a window among those of `corrections`, where `ordinal` follows them."""
+    """The columns of a window among the columns of `corrections`, where `ordinal` follows them."""
     return tuple(names[names.index("window_start") : names.index("ordinal")])
 
 
@@ -177,8 +162,4 @@ def _results(published_rows: pa.Table, windows: Sequence[str]) -> tuple[str, ...
 
 
 def _struct(values: Mapping[str, str]) -> str:
-    return "struct_pack(" + ", ".join(f"{_name(name)} := {value}" for name, value in values.items()) + ")"
-
-
-def _name(column: str) -> str:
-    return f'"{column}"'
+    return "struct_pack(" + ", ".join(f"{quoted(name)} := {value}" for name, value in values.items()) + ")"

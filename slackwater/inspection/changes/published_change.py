@@ -1,6 +1,4 @@
-"""One change of a published row, old → new, with what caused it. Values only; `change_causes` works them
-out.
-"""
+"""One change of a published row, old → new, with what caused it. Values only."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,11 +11,8 @@ from slackwater.tables.ledger.rows import LedgerRow
 
 @dataclass(frozen=True, kw_only=True)
 class Emission:
-    """The pane whose row stood before or after a change.
-
-    Attributes:
-        seq: of the run that emitted it.
-        firing, kind, elements, watermark, tick_end, cause_arrival: as in `panes`.
+    """The pane that was published before or after a change; its columns as in `panes`, with the seq of its
+    run.
     """
 
     seq: int
@@ -31,12 +26,8 @@ class Emission:
 
 @dataclass(frozen=True, kw_only=True)
 class MovedRow:
-    """A late row that one of two runs has dropped and the other has taken into the window.
-
-    Attributes:
-        is_taken: whether the change took it in; else it left it out.
-        event_time, arrival_time: its times; an arrival that was changed by a redrive is the true one.
-        values: the other columns of the source.
+    """A late row that one of two runs dropped and the other took into the window: taken by the change, or
+    left out. An arrival that a redrive changed is the true one.
     """
 
     is_taken: bool
@@ -47,22 +38,16 @@ class MovedRow:
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedChange:
-    """One change of a published row, and what caused it.
+    """One change of a published row, and what caused it; columns as in `corrections`.
 
     Attributes:
-        seq, at: of the ledger row that brought it, and when that was committed.
-        brought_by: that ledger row.
-        key, window: column → value.
-        timestamp, ordinal, firing, kind, revision, op, cause: as in `corrections`.
-        old, new: the results before and after; None for an insert or a withdrawal.
-        before, after: the panes whose rows stood before and after; None where no run that counted had one, or
-            it is not kept any more.
+        before, after: the panes that were published before and after; None where no run that counted had one,
+            or it is not kept any more.
         late_arrivals: the first arrivals at which a run made the window fire late. With
-            `late_refires="element"` these are the late rows; otherwise the last ones of each firing.
-        absorbed_by: of a session that was absorbed: the columns of the window that it became part of.
-        run_before, run_after: the runs of these panes, where a ledger row made others count than before.
-        moved_count: how many late rows the change took in or left out.
-        moved_rows: the first of them.
+            `late_refires="element"` these are the late rows, otherwise the last row of each firing.
+        absorbed_by: for an absorbed session the columns of the window that it became part of.
+        run_before, run_after: the runs of these panes, where a ledger row has changed which runs count.
+        moved_rows: the first of the `moved_count` late rows that the change took in or left out.
     """
 
     seq: int
@@ -90,7 +75,7 @@ class PublishedChange:
 
     @property
     def is_of_a_run(self) -> bool:
-        """Whether a run brought it by going on from what was live; else a ledger row has changed which runs
+        """Whether a run brought it by continuing what was live; else a ledger row has changed which runs
         count.
         """
         return self.brought_by.kind in RUN_KINDS

@@ -1,9 +1,9 @@
-"""What a ledger row changes in `published`, summed up: how many rows are inserted, updated and withdrawn, on
-how many days, and the first of them with their old and new values.
+"""What a ledger row changes in `published`: how many rows are inserted, updated and withdrawn, on how many
+days, and the first of them with old and new values.
 
-Of a row that is rolled forward the sum stands in the log, and the first rows are read from `corrections`: of
-all others no more than what decides the order. Of a branch that is not published yet, it is computed as its
-publication would, portion by portion. Neither keeps more rows than are asked for.
+For a row that is rolled forward the sums are in the log, and only the first rows are read from `corrections`.
+For a branch that is not published yet the changes are computed as its publication would, portion by portion.
+Neither keeps more rows than are asked for.
 """
 
 from collections import Counter
@@ -36,14 +36,9 @@ _OF_LEDGER_ROW = ("seq", "run_id", "at")
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedChanges:
-    """The changes of one ledger row.
-
-    Attributes:
-        counts: op (insert, update, withdraw) → rows.
-        days: on how many days they are.
-        keys, windows, results: the names of the pipeline's columns.
-        rows: the changes that were asked for, in order of window and key: the columns of `corrections` but
-            seq, run_id and at.
+    """The changes of one ledger row: counts by op (insert, update, withdraw), on how many days, and in `rows`
+    the changes that were asked for, in order of window and key: the columns of `corrections` without seq,
+    run_id and at.
     """
 
     counts: Mapping[str, int]
@@ -55,16 +50,13 @@ class PublishedChanges:
 
     @property
     def total(self) -> int:
-        """How many rows of `published` change."""
         return sum(self.counts.values())
 
     @classmethod
     def of_row(
         cls, inspection: Inspection, row: LedgerRow, limit: int | None, offset: int = 0
     ) -> "PublishedChanges":
-        """What a ledger row that was rolled forward has changed: `limit` changes (None: all) behind the first
-        `offset`.
-        """
+        """What a published ledger row has changed: `limit` changes (None: all) after the first `offset`."""
         summary = change_summaries(inspection.tables, [row])[row.seq]
         files = inspection.tables[CORRECTIONS].files(Within.only("seq", row.seq))
         columns = _Columns.of(files.schema)
@@ -91,8 +83,8 @@ class PublishedChanges:
     def of_branch(
         cls, publisher: BranchPublisher, publication: BranchPublication, limit: int | None, offset: int = 0
     ) -> "PublishedChanges":
-        """What publishing a branch would change, before it is published. Where it has an obstacle, these are
-        the changes by the runs that it has, with all of main's later runs behind them.
+        """What publishing a branch would change. Where an obstacle forbids that, these are the changes by the
+        runs that it has, with all of main's later runs after them.
         """
         parts = (part.drop_columns([BEFORE]) for part in publisher.changes(publication))
         return cls._of(parts, publisher.tables[CORRECTIONS].schema, limit, offset)
@@ -101,9 +93,7 @@ class PublishedChanges:
     def _of(
         cls, parts: Iterable[pa.Table], schema: pa.Schema, limit: int | None, offset: int
     ) -> "PublishedChanges":
-        """The sum of `parts`, tables of corrections that have the columns of `schema` but those of the
-        ledger row.
-        """
+        """The sum of `parts`, tables of corrections with the columns of `schema` but for the ledger row's."""
         columns = _Columns.of(schema)
         counts, days = Counter[str](), set[date | None]()
         first_rows = pa.schema([schema.field(name) for name in columns.names]).empty_table()
@@ -124,9 +114,7 @@ class PublishedChanges:
 
 @dataclass(frozen=True)
 class _Columns:
-    """The columns of `corrections` without those of the ledger row, and among them those of keys, windows and
-    results.
-    """
+    """The columns of `corrections` without the ledger row's, and among them keys, windows and results."""
 
     names: tuple[str, ...]
     keys: tuple[str, ...]
@@ -151,6 +139,5 @@ class _Columns:
 
 
 def _first(a: pa.Table, b: pa.Table, order: str, bound: int | None) -> pa.Table:
-    """The first `bound` rows of both tables in an order; None: all."""
     limit = "" if bound is None else f"LIMIT {bound}"
     return query(f"SELECT * FROM a UNION ALL BY NAME SELECT * FROM b ORDER BY {order} {limit}", a=a, b=b)

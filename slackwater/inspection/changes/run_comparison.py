@@ -1,7 +1,5 @@
-"""Figures of two groups of runs side by side: two runs, or the runs of a branch and those of main that it
-would replace. Counts are summed up; what a run leaves is that of the last one.
-
-Pure functions of ledger rows.
+"""Figures of two groups of runs side by side: two runs, or the runs of a branch and the runs of main that it
+would replace. Counts are sums; what a run leaves behind is taken from the last one.
 """
 
 from collections.abc import Sequence
@@ -28,13 +26,7 @@ _HASHES = (("settings", "config_hash"), ("code", "code_hash"), ("state", "state_
 
 
 class FigurePair(NamedTuple):
-    """One figure of both groups.
-
-    Attributes:
-        name: what it is.
-        left, right: its values; None for a group without runs. A duration is in milliseconds.
-        kind: how it is written.
-    """
+    """One figure of both groups; None for a group without runs. A duration is in milliseconds."""
 
     name: str
     left: int | float | datetime | str | None
@@ -47,7 +39,6 @@ class FigurePair(NamedTuple):
 
 
 def compare_runs(left: Sequence[LedgerRow], right: Sequence[LedgerRow]) -> list[FigurePair]:
-    """The figures of two groups of runs, each in slice order."""
     pairs: list[FigurePair] = [
         FigurePair("runs", ", ".join(_seqs(left)), ", ".join(_seqs(right)), "text"),
         FigurePair("from", _first_start(left), _first_start(right), "time"),
@@ -100,12 +91,10 @@ def _took_ms(rows: Sequence[LedgerRow]) -> float:
 def _pair_of_last(
     left: Sequence[LedgerRow], right: Sequence[LedgerRow], title: str, name: str, kind: Kind
 ) -> FigurePair:
-    """A figure that only the last run of a group has."""
     values = [getattr(rows[-1], name) if rows else None for rows in (left, right)]
     return FigurePair(title, values[0], values[1], kind)
 
 
 def _short_hash(rows: Sequence[LedgerRow], name: str) -> str | None:
-    """The beginning of a hash of the last run: enough to see whether two are equal."""
     value = getattr(rows[-1], name) if rows else None
     return None if value is None else str(value)[:12]

@@ -1,6 +1,5 @@
-"""The history of the published rows of one key: what was published when, old → new, by which run, and why.
-
-It is read from `corrections`, the newest first, and only as far as it is shown.
+"""The history of the published rows of one key: what was published when, by which run, and why. Read from
+`corrections`, newest first, only as far as it is shown.
 """
 
 from collections.abc import Sequence
@@ -18,13 +17,8 @@ from slackwater.windowing.times import to_datetime
 
 @dataclass(frozen=True, kw_only=True)
 class WindowHistory:
-    """Some changes of the published rows of a key, the newest first.
-
-    Attributes:
-        changes: those that were asked for.
-        has_more: whether there are older ones.
-        dropped_seq: the run up to which upkeep has dropped the changes of final windows (`keep_history`);
-            None where it has dropped none.
+    """Some changes of the published rows of a key, newest first. `dropped_seq`: up to which run upkeep has
+    dropped the changes of final windows (`keep_history`); None: none.
     """
 
     changes: Sequence[PublishedChange]
@@ -34,13 +28,12 @@ class WindowHistory:
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryQuestion:
-    """Which changes are wanted.
+    """Which changes are wanted: `limit` (None: all) after the first `offset`.
 
     Attributes:
         key: as --key takes it; None for windows of all rows.
         window_ms: the start of the only window in question, or the timestamp of a row without a window.
         seq: only changes by this ledger row.
-        limit, offset: `limit` changes (None: all) behind the first `offset`.
     """
 
     key: str | None
@@ -51,12 +44,6 @@ class HistoryQuestion:
 
 
 def history_of(inspection: Inspection, question: HistoryQuestion) -> WindowHistory:
-    """The history of a key, or of one of its windows.
-
-    Raises:
-        NotAKey: the question names no key.
-        UsageError: no run was committed yet.
-    """
     with LineageViews.over(inspection, inspection.run(None), question.key) as views:
         rows = _corrections(views, question)
         has_more = question.limit is not None and len(rows) > question.limit

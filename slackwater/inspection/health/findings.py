@@ -1,5 +1,5 @@
 """The values of a judgement: colours, findings and thresholds, and what counts as far above a history. Pure
-functions; knows no table.
+functions.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,6 @@ class Colour(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for green, 1 for yellow, 2 for red."""
         return list(Colour).index(self)
 
 
@@ -42,12 +41,10 @@ class Finding:
     """The answer to one question about a pipeline.
 
     Attributes:
-        question: its name, one of `slackwater.inspection.health.report.QUESTIONS`.
         colour: None where it can't be judged.
-        text: the reason, as a clause: what stands, and where it helps what is usual.
+        text: the reason, as a clause: what is, and where it helps what is usual.
         command: what to type next; None where there is nothing to do.
-        value: what was judged, in the unit of the question (seconds, a share, a factor, a number); None where
-            there is no such number.
+        value: what was judged, in the unit of the question (seconds, a share, a factor, a number).
     """
 
     question: str
@@ -56,19 +53,17 @@ class Finding:
     command: str | None = None
     value: float | None = None
 
+    @property
+    def rank(self) -> int:
+        """That of its colour; −1 where it can't be judged."""
+        return -1 if self.colour is None else self.colour.rank
+
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A pipeline as it stands at one moment.
-
-    Attributes:
-        pipeline: its name.
-        declaration: None where none of that name is registered.
-        warehouse, tables: where it stands.
-        head: the newest ledger row of main; None before the first run.
-        runs: the last live runs, in slice order.
-        series: their figures.
-        now: the wall clock.
+    """A pipeline at one moment: its declaration (None where it is not registered), its tables, the newest
+    ledger row of main (None before the first run), the last live runs in slice order with their figures, and
+    the wall clock.
     """
 
     pipeline: str
@@ -82,12 +77,10 @@ class Subject:
 
     @property
     def thresholds(self) -> Health:
-        """The declared ones; the defaults where the pipeline is not registered."""
         return Health() if self.declaration is None else self.declaration.health
 
     @property
     def head_end(self) -> datetime | None:
-        """Where the lineage ends; None before the first run."""
         return self.series[-1].slice_end if self.series else None
 
     @property
@@ -104,14 +97,13 @@ def colour_of(amount: Amount, limits: tuple[Amount | None, Amount | None]) -> Co
 
 
 def worst(colours: Sequence[Colour]) -> Colour:
-    """The worst of some colours; green for none."""
     return max(colours, key=lambda colour: colour.rank, default=Colour.GREEN)
 
 
 def is_far_above(amount: float, history: Sequence[float]) -> bool:
-    """Whether an amount is far above those of earlier runs: more than twice their median, and further from it
-    than five times their spread (1.4826 times the median distance from the median). False where there are
-    fewer than `LEAST_HISTORY`.
+    """Whether an amount is more than twice the median of earlier ones, and further from it than five times
+    their spread (1.4826 times the median distance from the median). False where there are fewer than
+    `LEAST_HISTORY`.
     """
     if len(history) < LEAST_HISTORY:
         return False

@@ -43,13 +43,8 @@ RUNS = 90
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineHealth:
-    """How a pipeline is.
-
-    Attributes:
-        pipeline: its name.
-        is_registered: whether its declaration is known here; without it some questions can't be answered.
-        findings: one for each question, in their order.
-        series: the figures of its last runs, in slice order.
+    """How a pipeline is: the answer to each question, and the figures of its last runs in slice order.
+    Without a declaration some questions can't be answered.
     """
 
     pipeline: str
@@ -59,14 +54,12 @@ class PipelineHealth:
 
     @property
     def colour(self) -> Colour:
-        """The worst colour of the findings."""
         return worst([finding.colour for finding in self.findings if finding.colour is not None])
 
     @property
     def reasons(self) -> list[Finding]:
-        """The findings that are not green, the worst first."""
         reasons = [finding for finding in self.findings if finding.colour not in (None, Colour.GREEN)]
-        return sorted(reasons, key=_rank, reverse=True)
+        return sorted(reasons, key=lambda finding: finding.rank, reverse=True)
 
     @property
     def newest_run(self) -> RunFigures | None:
@@ -74,17 +67,11 @@ class PipelineHealth:
 
     @property
     def head(self) -> datetime | None:
-        """Where the lineage ends."""
         return None if self.newest_run is None else self.newest_run.slice_end
 
     @property
     def watermark_lag(self) -> timedelta | None:
-        """How far the watermark is behind the end of the last slice."""
         return None if self.newest_run is None else self.newest_run.watermark_lag
-
-
-def _rank(finding: Finding) -> int:
-    return -1 if finding.colour is None else finding.colour.rank
 
 
 def pipeline_health(
@@ -94,10 +81,7 @@ def pipeline_health(
     now: datetime,
     tables: Tables | None = None,
 ) -> PipelineHealth:
-    """How a pipeline is at the moment `now` of the wall clock.
-
-    Args:
-        tables: its tables, where they are open already.
+    """How a pipeline is at the moment `now` of the wall clock; `tables` where they are open already.
 
     Raises:
         NoRuns: it is neither registered nor in the warehouse.
@@ -135,12 +119,7 @@ def warehouse_health(
     now: datetime,
     names: Iterable[str] | None = None,
 ) -> list[PipelineHealth]:
-    """How each pipeline is that has tables in the warehouse, in the order of their names.
-
-    Args:
-        declarations: the declarations that are known here.
-        names: the pipelines to look at; None: those that have tables.
-    """
+    """How each of `names` is; None: each pipeline with tables in the warehouse."""
     healths = []
     for name in names_in(warehouse) if names is None else names:
         try:
@@ -152,11 +131,7 @@ def warehouse_health(
 
 
 def refuse_missing(warehouse: Warehouse) -> None:
-    """Refuse a warehouse whose folder on this machine is not there.
-
-    Raises:
-        NoWarehouse: it is not.
-    """
+    """Raise NoWarehouse for a warehouse whose folder on this machine does not exist."""
     if "://" not in warehouse.root and not Path(warehouse.root).is_dir():
         raise NoWarehouse(
             f"there is no folder {warehouse.root}, so no pipeline has run in it. Name the warehouse with "
@@ -166,7 +141,6 @@ def refuse_missing(warehouse: Warehouse) -> None:
 
 
 def names_in(warehouse: Warehouse) -> list[str]:
-    """The pipelines that have a ledger in a warehouse, sorted."""
     root = filesystem(warehouse.root)
     return sorted(name for name in _folders_in(root, "") if "_delta_log" in _folders_in(root, f"{name}/runs"))
 

@@ -1,5 +1,5 @@
-"""Runs that are not part of the lineage: rejected, failed, killed, or staged and waiting. And the runs that
-the schedule asks for and the lineage lacks.
+"""Runs that are not part of the lineage: rejected, failed, killed, or staged and waiting. And runs that the
+schedule asks for and the lineage lacks.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,11 +25,11 @@ _COUNTED_INTERVALS = 1000
 
 
 def judge_attempts(subject: Subject) -> Finding:
-    """Whether runs after the head, or restatements since it was committed, have not come to their end."""
     attempts_by_slice = _by_slice_start(subject.tables.attempts.since(subject.head, subject.head_end))
     answers = [_judge_slice(subject, attempts) for attempts in attempts_by_slice]
     answers.append(_judge_usable_rows(subject))
-    findings = sorted((finding for finding in answers if finding is not None), key=_rank, reverse=True)
+    findings = [finding for finding in answers if finding is not None]
+    findings.sort(key=lambda finding: finding.rank, reverse=True)
     if not findings:
         return Finding(ATTEMPTS, Colour.GREEN, "no run was rejected or left unfinished", value=0)
     is_bad = [finding for finding in findings if finding.colour is not Colour.GREEN]
@@ -39,7 +39,6 @@ def judge_attempts(subject: Subject) -> Finding:
 
 
 def _judge_usable_rows(subject: Subject) -> Finding | None:
-    """The finding that the last run with rows could use none of them; None where it could."""
     counts = [(run, run.rows_read - run.rows_filtered) for run in subject.runs]
     run, rows = next(((run, rows) for run, rows in reversed(counts) if rows), (None, 0))
     if run is None or run.rows_quarantined < rows or run.slice_start is None or run.slice_end is None:
@@ -53,12 +52,7 @@ def _judge_usable_rows(subject: Subject) -> Finding | None:
     )
 
 
-def _rank(finding: Finding) -> int:
-    return -1 if finding.colour is None else finding.colour.rank
-
-
 def _by_slice_start(attempts: Iterable[Attempt]) -> list[list[Attempt]]:
-    """Attempts at slices that begin at the same time, each list in the order of their times."""
     by_start: dict[datetime, list[Attempt]] = {}
     for attempt in attempts:
         by_start.setdefault(attempt.slice_start, []).append(attempt)
@@ -66,7 +60,6 @@ def _by_slice_start(attempts: Iterable[Attempt]) -> list[list[Attempt]]:
 
 
 def _judge_slice(subject: Subject, attempts: Sequence[Attempt]) -> Finding | None:
-    """The finding on the attempts at one slice, of which the newest counts; None where it came to its end."""
     newest = attempts[-1]
     if newest.outcome in _ENDS or subject.tables.ledger.by_run_id(newest.run_id) is not None:
         return None
@@ -105,7 +98,6 @@ def _judge_slice(subject: Subject, attempts: Sequence[Attempt]) -> Finding | Non
 
 
 def _failed_checks(subject: Subject, attempt: Attempt) -> str:
-    """The checks that an attempt was rejected by."""
     rows = subject.tables["validations"].read(
         ["expectation", "severity", "passed"],
         pc.field("run_id") == attempt.run_id,
@@ -118,7 +110,6 @@ def _failed_checks(subject: Subject, attempt: Attempt) -> str:
 
 
 def judge_schedule(subject: Subject) -> Finding:
-    """Whether the lineage lacks slices that its schedule asks for by now."""
     declaration, head_end = subject.declaration, subject.head_end
     if declaration is None:
         return Finding(SCHEDULE, None, "the schedule is not known: the pipeline is not registered here")

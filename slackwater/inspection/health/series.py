@@ -42,7 +42,6 @@ _LEAST_GROWTH_RUNS = 16
 
 
 def judge_watermark(subject: Subject) -> Finding:
-    """Whether the watermark is behind the end of the last slice more than it used to be."""
     runs = [run for run in subject.series if not run.closes]
     if subject.is_closed or not runs:
         return Finding(WATERMARK, Colour.GREEN, "the lineage is closed" if runs else "there are no runs yet")
@@ -76,8 +75,8 @@ def judge_watermark(subject: Subject) -> Finding:
 
 
 def _is_stuck(runs: Sequence[RunFigures]) -> bool:
-    """Whether the watermark was the same at the end of the last runs and before them, for long enough to
-    matter, and each of them has accepted rows.
+    """Whether the watermark has not moved over the last runs, for long enough to matter, though each of them
+    has accepted rows.
     """
     before_and_last = runs[-_STUCK_RUNS - 1 :]
     return (
@@ -89,7 +88,6 @@ def _is_stuck(runs: Sequence[RunFigures]) -> bool:
 
 
 def _runs_at_watermark(runs: Sequence[RunFigures]) -> int:
-    """For how many runs the watermark has not moved."""
     count = 0
     for run in reversed(runs[:-1]):
         if run.watermark != runs[-1].watermark:
@@ -99,7 +97,6 @@ def _runs_at_watermark(runs: Sequence[RunFigures]) -> int:
 
 
 def judge_late_rows(subject: Subject) -> Finding:
-    """Whether far more rows of the last run came too late than of those before."""
     runs = [run for run in subject.series if run.late_share is not None]
     if not runs:
         return Finding(LATE_ROWS, Colour.GREEN, "no rows were read yet")
@@ -116,7 +113,6 @@ def judge_late_rows(subject: Subject) -> Finding:
 
 
 def judge_state(subject: Subject) -> Finding:
-    """Whether what is parked grows, by itself and not because more rows are read."""
     runs = [run for run in subject.series if not run.closes and run.slice_end > _warm_since(subject)]
     if len(runs) < _LEAST_GROWTH_RUNS:
         text = f"growth is judged from {_LEAST_GROWTH_RUNS} runs on"
@@ -138,8 +134,8 @@ def judge_state(subject: Subject) -> Finding:
 
 
 def _warm_since(subject: Subject) -> datetime:
-    """When a window that was opened at the start of the lineage is gone for sure: what is parked grows until
-    then. Where that is not known, a quarter of the runs is left out.
+    """When a window that was opened at the start of the lineage is gone for sure: until then parked state
+    grows. Where that is not known, a quarter of the runs is left out.
     """
     first, declaration = subject.series[0].slice_start, subject.declaration
     if declaration is None or declaration.window is None:
@@ -167,8 +163,8 @@ class _Growth:
         name: str,
         written: Callable[[float], str],
     ) -> "_Growth | None":
-        """The growth of an amount from the first half of the runs to the last ones; none (factor 1) where it
-        is small. None where it is known of too few runs.
+        """The growth of an amount from the first half of the runs to the last ones; factor 1 where it is
+        small. None where it is known of too few runs.
         """
         amounts = [(value, run.rows_read) for run in runs if (value := amount(run)) is not None]
         earlier, recent = amounts[: len(amounts) // 2], amounts[-_RECENT_RUNS:]

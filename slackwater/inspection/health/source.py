@@ -1,7 +1,5 @@
-"""What the source says: how new its newest row is, and which source partitions are silent.
-
-Of a Delta source only the log is read. Silence of source partitions is told by the progress that runs have
-parked.
+"""What the source says: how new its newest row is, and which source partitions are silent. Of a Delta source
+only the log is read; silence of source partitions is judged by the progress that runs have parked.
 """
 
 from collections.abc import Sequence
@@ -39,27 +37,18 @@ _MOST_NAMES = 3
 
 @dataclass(frozen=True)
 class SourceLogs:
-    """The logs of a pipeline's sources as they stand now, opened once.
-
-    Attributes:
-        subject: the pipeline; it is registered.
-    """
+    """The logs of the sources of a registered pipeline, opened once."""
 
     subject: Subject
 
     @property
     def has_logs_only(self) -> bool:
-        """Whether every source is a Delta table."""
         assert self.subject.declaration is not None
         return all(isinstance(source, DeltaSource) for source in self.subject.declaration.sources)
 
     @cached_property
     def sources(self) -> list[tuple[DeltaSource, PinnedSource]]:
-        """Each source at its newest version, without rows that count as never written.
-
-        Raises:
-            SlackwaterError: one can't be read.
-        """
+        """Each source at its newest version, without rows that count as never written."""
         declaration, subject = self.subject.declaration, self.subject
         assert declaration is not None
         pinned_sources = []
@@ -72,11 +61,7 @@ class SourceLogs:
 
     @cached_property
     def newest(self) -> Sequence[PinnedSource]:
-        """Each source at its newest version, also one that is a folder of Parquet files.
-
-        Raises:
-            SlackwaterError: one can't be read.
-        """
+        """Each source at its newest version, also one that is a folder of Parquet files."""
         declaration = self.subject.declaration
         assert declaration is not None
         if self.has_logs_only:
@@ -84,8 +69,8 @@ class SourceLogs:
         return pin_newest(declaration, self.subject.warehouse)
 
     def refusal(self) -> SlackwaterError | None:
-        """The error by which the next run would refuse the sources for their columns, as `plan` does; None
-        where it would not. The sources can be read.
+        """The error by which the next run would refuse the sources for their columns, as `plan` does, or
+        None.
         """
         subject, declaration = self.subject, self.subject.declaration
         assert declaration is not None
@@ -98,7 +83,7 @@ class SourceLogs:
         return None
 
     def newest_arrival(self) -> datetime | None:
-        """The greatest arrival of all sources, by the statistics of their files; None for no such."""
+        """The greatest arrival of all sources, by the statistics of their files."""
         greatest = [
             bounds[1]
             for source, pinned_source in self.sources
@@ -111,7 +96,6 @@ class SourceLogs:
 
 
 def judge_source(subject: Subject, logs: SourceLogs | None) -> Finding:
-    """Whether rows still arrive in the source, while the lineage follows the wall clock."""
     if logs is None or subject.declaration is None:
         return Finding(SOURCE, None, "the source is not known: the pipeline is not registered here")
     try:
@@ -159,7 +143,6 @@ def _waiting(subject: Subject, newest: datetime) -> str:
 
 
 def judge_partitions(subject: Subject) -> Finding:
-    """Whether source partitions are silent that used to have rows."""
     silences = _silences(subject)
     yellow, red = subject.thresholds.partition_silence
     silent: list[tuple[timedelta, str, Colour]] = []
@@ -188,8 +171,7 @@ def judge_partitions(subject: Subject) -> Finding:
 
 def _silences(subject: Subject) -> dict[str, tuple[timedelta, list[timedelta]]]:
     """By source partition: how long it was silent at the end of the last run, and at the ends of earlier ones
-    before that silence began. A partition that was silent in all snapshots that are kept has no earlier
-    silences.
+    before that silence began; none for a partition that was silent in all snapshots that are kept.
     """
     folder, runs = subject.tables["source_progress"], subject.series
     files = folder.files()

@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 
 from slackwater.errors import SlackwaterError
 from slackwater.inspection.health.findings import Colour, Finding, Subject, colour_of, worst
+from slackwater.inspection.inspection import Inspection
 from slackwater.inspection.runs.run_series import snapshot_bytes
 from slackwater.pipelines import Pipeline
 from slackwater.readable import count_text, duration_text, plain_text, size_text
 from slackwater.runs.publishing.delivery import Delivery, SinkState
 from slackwater.tables.ledger.rows import MAIN, LedgerRow
-from slackwater.tables.warehouse import APPLICATION
 
 PUBLISHED = "published"
 SINKS = "sinks"
@@ -23,11 +23,9 @@ SINK_SECONDS = 2.0
 
 
 def judge_published(subject: Subject) -> Finding:
-    """Whether `published` lags the ledger."""
     if subject.head is None:
         return Finding(PUBLISHED, Colour.GREEN, "nothing is committed yet")
-    table = subject.tables["published"].find()
-    published_seq = 0 if table is None else table.transaction_version(APPLICATION) or 0
+    published_seq = Inspection(subject.pipeline, subject.tables).published_seq()
     waiting = _main_rows_after(subject, published_seq)
     if not waiting:
         text = f"`published` shows row {published_seq} of the ledger, the newest"
@@ -49,13 +47,11 @@ def _main_rows_after(subject: Subject, seq: int) -> list[LedgerRow]:
 
 
 def _age(subject: Subject, row: LedgerRow) -> timedelta:
-    """How long ago a row was committed."""
     committed_at: datetime = row.committed_at or subject.now
     return max(subject.now - committed_at, timedelta(0))
 
 
 def judge_sinks(subject: Subject) -> Finding:
-    """Whether every sink has the corrections. Each is asked for its position, and not waited for long."""
     declaration = subject.declaration
     if declaration is None:
         return Finding(SINKS, None, "the sinks are not known: the pipeline is not registered here")
@@ -71,7 +67,7 @@ def judge_sinks(subject: Subject) -> Finding:
 
 
 def _states(subject: Subject, declaration: Pipeline) -> Iterator[tuple[str, SinkState | None]]:
-    """The state of each sink, by its name; None for one that does not answer in time. They are asked at
+    """The state of each sink, by its name; None for one that does not answer in time. All are asked at
     once.
     """
     delivery = Delivery(declaration, subject.tables, subject.warehouse.root)
@@ -128,7 +124,6 @@ def _judge_sink(subject: Subject, name: str, state: SinkState | None) -> Finding
 
 
 def judge_snapshots(subject: Subject) -> Finding:
-    """Whether far more snapshots are stored than upkeep would keep."""
     declaration = subject.declaration
     if declaration is None:
         return Finding(SNAPSHOTS, None, "how many are kept is not known: the pipeline is not registered here")
@@ -147,7 +142,7 @@ def judge_snapshots(subject: Subject) -> Finding:
 
 
 def _periods(subject: Subject, declaration: Pipeline) -> int:
-    """How many periods of `keep_snapshot_every` the lineage spans; of each one snapshot is kept."""
+    """How many periods of `keep_snapshot_every` the lineage spans; one snapshot of each is kept."""
     assert subject.head is not None and subject.head_end is not None
     span = subject.head_end - subject.tables.ledger.start_of(subject.head)
     return span // declaration.keep_snapshot_every + 1

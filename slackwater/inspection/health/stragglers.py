@@ -1,7 +1,7 @@
 """Stragglers that wait: rows that have appeared in the source after the slice of their arrival was run.
 
-By the statistics in the source's log, of the last runs' slices alone. Where the files that may hold some are
-few, their arrival column is read; else the rows of all of them are an upper bound.
+Found by the statistics in the source's log, for the last runs' slices alone. Where few files may hold some,
+their arrival column is read; else the rows of all of them are an upper bound.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,6 @@ _COMMITS = 2000
 
 
 def judge_stragglers(subject: Subject, logs: SourceLogs | None) -> Finding:
-    """Whether rows have appeared in the source that belong into slices of runs before."""
     if logs is None or subject.declaration is None:
         return Finding(STRAGGLERS, None, "the source is not known: the pipeline is not registered here")
     if not logs.has_logs_only:
@@ -77,7 +76,7 @@ def judge_stragglers(subject: Subject, logs: SourceLogs | None) -> Finding:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A file that may hold stragglers: which of the live slices, none of which has read it."""
+    """A file that may hold stragglers, and the live slices at these places, none of which has read it."""
 
     file: InputFile
     places: Sequence[int]
@@ -85,8 +84,6 @@ class _Candidate:
 
 @dataclass(frozen=True)
 class _Count:
-    """How many stragglers there are (at most, if not exact), in which slices they lie."""
-
     rows: int
     is_exact: bool
     first: datetime
@@ -102,7 +99,7 @@ class _Candidates:
 def _straggling_files(
     source: PinnedSource, live: Sequence[ReadRange], arrival: str, *, folds: bool
 ) -> _Candidates | None:
-    """The files of a source that by the log's statistics may hold rows of slices that no run has read with
+    """The files of a source that by the log's statistics may hold rows of slices whose runs have not read
     them; None where the log does not say which rows are new.
     """
     if not live:

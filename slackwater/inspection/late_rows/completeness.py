@@ -3,14 +3,14 @@ lineage had and under longer ones.
 
     completeness of a window = rows that it had at its first firing / all rows that came for it
 
-All rows are those that its newest firing had, and those that came too late. Of a session they are those of
-all windows that it has absorbed, and late rows that touch it. Windows that still accept rows are left out (of
-those, where the lateness is long, the ones that ended in the newer half of the time that is looked at), and
-so are those that a longer bound would not have let fire yet.
+All rows are the rows that its newest firing had, and rows that came too late. For a session they include the
+rows of all windows that it has absorbed, and late rows that touch it. Left out are windows that still accept
+rows (with a long lateness only windows that ended in the newer half of the recorded time), and windows that a
+longer bound would not have let fire yet.
 
 A bound that is longer by d moves every watermark back by d, so a window fires d later, and has at its first
 firing the rows that a lateness of d would have taken as well. That is exact, because the watermark at the
-arrival of each row that came after the first firing is recorded. That of rows that came before it is not; so
+arrival of each row that came after the first firing is recorded. For rows before it none is recorded, so
 shorter bounds have a price only where the source has been read (`source_assignments`).
 """
 
@@ -40,15 +40,13 @@ class BoundPrice:
     """What one bound of out-of-orderness would have done.
 
     Attributes:
-        bound_ms: the bound.
         delay_ms: how much later windows would have fired than they did.
-        windows: windows that are looked at.
-        complete_windows: how many of these had all their rows at their first firing.
-        rows, rows_at_first_firing: of these windows all rows, and those that first firings had.
+        windows, complete_windows: windows that are looked at; how many had all their rows at their first
+            firing.
+        rows, rows_at_first_firing: all rows of these windows, and the rows that first firings had.
         quantiles: share of the windows → the completeness that so many of them did not exceed.
-        bars: how many windows were as complete as the bars of `BARS` say.
-        late_rows: rows too late for all windows of theirs, under the lateness that is settings. For sessions
-            at most so many.
+        bars: how many windows were as complete as `BARS` says.
+        late_rows: rows too late for all of their windows; for sessions an upper bound.
     """
 
     bound_ms: int
@@ -63,25 +61,17 @@ class BoundPrice:
 
     @property
     def complete_share(self) -> float | None:
-        """The share of complete windows."""
         return self.complete_windows / self.windows if self.windows else None
 
     @property
     def row_share(self) -> float | None:
-        """The share of rows that first firings had."""
         return self.rows_at_first_firing / self.rows if self.rows else None
 
 
 @dataclass(frozen=True)
 class BoundAdvice:
-    """The prices of bounds, in rising order, and one of them to choose.
-
-    Attributes:
-        current: the price of the declared bound.
-        has_open_windows: whether windows were looked at that still take rows.
-        suggestion: the price of the bound that is suggested; that of the declared one where no other is
-            better.
-        is_sample: whether a sample of the windows was looked at.
+    """The prices of bounds, in rising order, and the suggested one; the declared one where no other is
+    better. `has_open_windows`: whether windows were looked at that still take rows.
     """
 
     prices: tuple[BoundPrice, ...]
@@ -109,7 +99,6 @@ def bounds(
 
 
 def lateness_of_bound(settings: LatenessSettings, bound_ms: int) -> int:
-    """The lateness that saves the same rows as a bound does with the declared lateness."""
     assert settings.bound_ms is not None
     return settings.lateness_ms + bound_ms - settings.bound_ms
 
@@ -123,8 +112,8 @@ def advise_on_bound(
     """The advice for a lineage; None where no bound has a price.
 
     Args:
-        late_rows: by `lateness_of_bound` of all `bounds` that are not shorter, at least.
-        bound_ms: has a price in any case; a shorter one only where the source has been read.
+        late_rows: counted by `lateness_of_bound` of all `bounds` that are not shorter, at least.
+        bound_ms: gets a price in any case; a shorter one only where the source has been read.
     """
     candidates = bounds(settings, bound_ms, includes_shorter=assignments.needs_of_rows is not None)
     if not candidates:
@@ -156,13 +145,12 @@ def advise_on_bound(
 
 
 def _late_rows(lateness_ms: int, assignments: RecordedAssignments, late_rows: LateRowCounts) -> int:
-    """How many rows are too late under a lateness."""
     rows = assignments.late_rows(lateness_ms)
     return late_rows.total - late_rows.rows_saved(lateness_ms) if rows is None else rows
 
 
 class _FirstFirings:
-    """The windows of a lineage that take no more rows, and what each had when it first fired."""
+    """The windows of a lineage that take no more rows, and the rows that each had when it first fired."""
 
     def __init__(self, assignments: RecordedAssignments, settings: LatenessSettings) -> None:
         self._assignments, self._settings = assignments, settings
@@ -174,7 +162,7 @@ class _FirstFirings:
 
     def worth_a_price(self, candidates: Sequence[int], asked_ms: int | None) -> list[int]:
         """The first of `candidates`, and the others under which first firings have more rows than under the
-        one before: up to the first under which they have all rows, and no more than a table has.
+        one before: up to the first under which they have all rows, and no more than fit a table.
         """
         assert self._settings.bound_ms is not None
         delays = np.array(candidates) - self._settings.bound_ms
@@ -217,7 +205,7 @@ class _FirstFirings:
         )
 
     def _have_ended(self, after_ms: int) -> npt.NDArray[np.bool_]:
-        """For each window whether the watermark has passed its last millisecond by so much."""
+        """For each window whether the watermark has passed its last millisecond by `after_ms`."""
         last_instants = self._assignments.last_instants
         if self._end is None:
             return np.zeros(len(last_instants), np.bool_)

@@ -26,8 +26,8 @@ _PROCESSING_TIME = (
 
 def windows_text(pipeline: Pipeline) -> str:
     """The windows of a pipeline: `tumbling, 1 hour`, `sliding, 10 s every 2 s`, `sessions, gap 3 hours`.
-    Those of processing time say so; an assigner of the user's own is named by its class, and a pipeline
-    without windows by its function.
+    Processing time is named; a user's own assigner is named by its class, and a pipeline without windows by
+    its function.
     """
     assigner = pipeline.window
     if assigner is None:

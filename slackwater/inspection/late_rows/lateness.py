@@ -41,15 +41,11 @@ _LAST_END = """
 
 
 class Query(Protocol):
-    """Asks SQL of the views of a lineage; `LineageViews.query` is one."""
-
     def __call__(self, sql: str, parameters: Sequence[Any] = ()) -> pa.Table: ...
 
 
 @dataclass(frozen=True)
 class RowCondition:
-    """A condition on rows of a view as SQL, and the values of its question marks."""
-
     sql: str = "true"
     parameters: tuple[Any, ...] = ()
 
@@ -59,14 +55,11 @@ class RowCondition:
 
 @dataclass(frozen=True)
 class SavedRows:
-    """The late rows that one allowed lateness would have saved.
+    """The late rows that one allowed lateness would have saved, and their share of all.
 
     Attributes:
-        lateness: the allowed lateness.
-        rows, share: how many of the late rows a window would have taken, and which share of all.
         restate_from, restate_to: the range of arrivals to restate with that lateness to get these rows in;
-            None where no row is saved. Without a restatement they stay lost: the windows are cleaned up
-            already.
+            None where no row is saved. Without a restatement they stay lost: their windows are cleaned up.
     """
 
     lateness: timedelta
@@ -82,7 +75,8 @@ class LateRowCounts:
 
     Attributes:
         steps_ms: latenesses in milliseconds, ascending.
-        rows: one more than steps: how many rows each step is the least one to save, and how many none saves.
+        rows: for each step how many rows it is the least one to save; one more entry for rows that none
+            saves.
         needed_ms: the least and the greatest lateness that a row needed; None where no row was late.
         first_instants, last_arrivals: for each entry of `rows` the least last millisecond of a window that
             takes one, and the greatest arrival; in milliseconds, None where there are no rows.
@@ -102,11 +96,8 @@ class LateRowCounts:
         where: RowCondition | None = None,
         bound_longer_by_ms: int = 0,
     ) -> "LateRowCounts":
-        """The late rows for which `where` is true.
-
-        Args:
-            query: asks SQL of the lineage's views.
-            bound_longer_by_ms: by how much the bound of out-of-orderness is longer than the recorded one.
+        """The late rows for which `where` is true, as if the bound of out-of-orderness were longer by
+        `bound_longer_by_ms` than the recorded one.
         """
         steps = sorted(set(steps_ms))
         condition = where or RowCondition()
@@ -151,11 +142,9 @@ class LateRowCounts:
         return sum(self.rows[: self._entries(lateness_ms)])
 
     def first_instant(self, lateness_ms: int) -> int:
-        """The least last millisecond of a window that takes a row under a lateness that saves some."""
         return min(_without_none(self.first_instants[: self._entries(lateness_ms)]))
 
     def last_arrival(self, lateness_ms: int) -> int:
-        """The greatest arrival of a row that the lateness saves, if it saves some."""
         return max(_without_none(self.last_arrivals[: self._entries(lateness_ms)]))
 
     def _entries(self, lateness_ms: int) -> int:
@@ -165,8 +154,8 @@ class LateRowCounts:
 
 
 def _place(value: str, steps: Sequence[int], first: int = 0) -> str:
-    """SQL for the position of the least of `steps` that is not below a value, counted from `first`. It halves
-    the steps, so that each row is compared with few of them.
+    """SQL for the position of the least of `steps` that is not below a value, counted from `first`; a binary
+    search, so that each row is compared with few steps.
     """
     if not steps:
         return str(first)
@@ -193,7 +182,6 @@ def report(
     lateness that saves all. Empty where no row is late.
 
     Args:
-        query: asks SQL of the lineage's views.
         reopened_from: last millisecond of a window → where a restatement must begin to take rows for it.
         where: which late rows count; None: all.
         latenesses: report these instead of steps.

@@ -54,20 +54,17 @@ _RUN_ENDS = 30
 
 @dataclass(frozen=True, kw_only=True)
 class LatenessPrice:
-    """What one allowed lateness would have done.
+    """What one allowed lateness would have done; None stands for what is not known.
 
     Attributes:
-        lateness_ms: the allowed lateness.
-        late_rows: rows that would have been too late for every window of theirs.
-        rows_saved: how many of the rows that were too late would have been taken. For sessions at least so
-            many.
-        rows_lost: how many rows that windows took late would have been lost; a row counts once for each
-            window that would have lost it. None for sessions.
-        refires: firings of windows for late rows. None where the trigger decides.
-        windows_refired: windows with such a firing.
-        windows_open: windows that would have been open at the ends of the newest runs, on average; None where
-            that is not known.
-        state_bytes: what these would have taken in storage; None where that is not known.
+        late_rows: rows that would have been too late for all of their windows.
+        rows_saved: how many of the late rows would have been taken; for sessions a lower bound.
+        rows_lost: how many rows that windows took late would have been lost, counted once for each window.
+            None for sessions.
+        refires, windows_refired: firings of windows for late rows, and windows with such a firing. None where
+            the trigger decides.
+        windows_open, state_bytes: windows open at the ends of the newest runs, on average, and their size in
+            storage.
     """
 
     lateness_ms: int
@@ -82,16 +79,13 @@ class LatenessPrice:
 
 @dataclass(frozen=True, kw_only=True)
 class LatenessAdvice:
-    """The prices of latenesses, in rising order, and one of them to choose.
+    """The prices of latenesses, in rising order, and the suggested one; the declared one where no other is
+    better.
 
     Attributes:
-        settings: those of the lineage.
-        prices: among them that of the declared lateness.
-        suggestion: the price of the lateness that is suggested; that of the declared one where no other is
-            better.
         rows_read, rows_late: rows of the runs that the advice is about, and how many were too late.
         missed_by_taken_rows: windows that had ended for rows that other windows took; firings for them would
-            come on top. 0 where the source has been read, because they are counted then.
+            come on top. 0 where the source has been read, which counts them.
         is_sample: whether firings and windows were estimated from a sample.
     """
 
@@ -105,11 +99,9 @@ class LatenessAdvice:
 
     @property
     def current(self) -> LatenessPrice:
-        """The price of the declared lateness."""
         return self.price(self.settings.lateness_ms)
 
     def price(self, lateness_ms: int) -> LatenessPrice:
-        """The price of a lateness that is among `prices`."""
         return next(price for price in self.prices if price.lateness_ms == lateness_ms)
 
 
@@ -118,13 +110,12 @@ class OpenWindowCounts:
     """How many windows are open at the ends of runs.
 
     Attributes:
-        watermarks: int64[n]: the watermark at the end of each run.
-        open_windows: int64[n]: how many were open.
+        watermarks, open_windows: int64[n]: the watermark at the end of each run, and the open windows.
         lateness_ms: the allowed lateness of these runs.
-        fired_ends: int64[m], ascending: the last milliseconds of windows that have fired, of one in `one_in`.
+        fired_ends: int64[m], ascending: the last milliseconds of windows that have fired, one in `one_in`.
         earlier_watermarks, earlier_counts: int64[k]: the watermarks at the ends of the runs before those that
-            have recorded `fired_ends`, and how many windows had fired until then.
-        window_bytes: of an open window in storage; None where no snapshot is left.
+            recorded `fired_ends`, and how many windows had fired until then.
+        window_bytes: an open window in storage; None where no snapshot is left.
     """
 
     watermarks: Longs
@@ -137,7 +128,6 @@ class OpenWindowCounts:
     window_bytes: float | None
 
     def under(self, lateness_ms: int) -> int | None:
-        """How many windows are open on average under another lateness."""
         if not len(self.watermarks):
             return None
         until, until_now = (
@@ -148,7 +138,6 @@ class OpenWindowCounts:
         return max(round(float(np.mean(self.open_windows + more))), 0)
 
     def _windows_fired_until(self, last_instants: Longs) -> Longs:
-        """How many windows have fired that end at each of `last_instants` or before."""
         counts = np.searchsorted(self.fired_ends, last_instants, side="right") * self.one_in
         if not len(self.earlier_counts):
             return counts
@@ -157,7 +146,6 @@ class OpenWindowCounts:
         )
 
     def bytes_of(self, windows: int | None) -> int | None:
-        """What so many open windows take in storage."""
         return None if windows is None or self.window_bytes is None else round(windows * self.window_bytes)
 
 
@@ -173,12 +161,7 @@ def advise(
     late_rows: LateRowCounts,
     lateness_ms: int | None = None,
 ) -> LatenessAdvice:
-    """The advice for a lineage.
-
-    Args:
-        late_rows: by `latenesses`, at least.
-        lateness_ms: has a price in any case, beside the steps.
-    """
+    """The advice for a lineage; `late_rows` are counted by `latenesses`, at least."""
     extra = () if lateness_ms is None else (lateness_ms,)
     steps = latenesses(settings, lateness_ms)
     rows_late = late_rows.total
@@ -230,8 +213,8 @@ def _price(
 
 
 def _suggestion(prices: Sequence[LatenessPrice], current: LatenessPrice, rows_late: int) -> LatenessPrice:
-    """Of `prices` the least lateness that saves most of the rows that the declared one leaves late, and at
-    most doubles the open windows; where no row was late, the least that loses none.
+    """The least of `prices` that saves most of the rows that the declared lateness leaves late, and at most
+    doubles the open windows; where no row was late, the least that loses none.
     """
     if not rows_late:
         return next(price for price in prices if price.rows_lost == 0 or price == current)
@@ -254,7 +237,7 @@ def _worth_showing(
     prices: Sequence[LatenessPrice], current_ms: int, always: set[int]
 ) -> tuple[LatenessPrice, ...]:
     """A table's worth of `prices`: a few below the declared lateness, and those above it up to the first that
-    leaves nothing to save, without those that differ least from the one before. Those in `always` stay.
+    leaves nothing to save, without the ones that differ least from the one before. Prices in `always` stay.
     """
     most_saved = prices[-1].rows_saved
     last = next(number for number, price in enumerate(prices) if price.rows_saved == most_saved)
@@ -278,7 +261,7 @@ def _worth_showing(
 def _open_windows(
     inspection: Inspection, settings: LatenessSettings, assignments: RecordedAssignments
 ) -> OpenWindowCounts:
-    """The open windows of the newest runs that had the lateness of today."""
+    """The open windows of the newest runs that had today's lateness."""
     runs = [
         run
         for run in settings.runs[-_RUN_ENDS:]

@@ -1,8 +1,9 @@
-"""The whole advice on lateness and bound for a pipeline, read in one go: verb and pages show the same."""
+"""The whole advice on lateness and bound for a pipeline, for verb and page."""
 
 from dataclasses import dataclass
 
 from slackwater.inspection.inspection import Inspection
+from slackwater.inspection.late_rows import lateness_sentences
 from slackwater.inspection.late_rows.completeness import (
     BoundAdvice,
     advise_on_bound,
@@ -24,13 +25,7 @@ MOST_ROWS = 3_000_000
 
 @dataclass(frozen=True)
 class LateRowAdvice:
-    """What is to be said of a lineage's late rows.
-
-    Attributes:
-        lateness: the prices of latenesses.
-        bound: the prices of bounds; None where nothing is known of them.
-        distribution: how late rows came.
-    """
+    """The prices of latenesses, the prices of bounds (None where none is known), and how late rows came."""
 
     lateness: LatenessAdvice
     bound: BoundAdvice | None
@@ -38,8 +33,23 @@ class LateRowAdvice:
 
     @property
     def settings(self) -> LatenessSettings:
-        """The settings of the lineage."""
         return self.lateness.settings
+
+    @property
+    def summary(self) -> str:
+        """What the advice is about."""
+        return lateness_sentences.summary(self.lateness)
+
+    @property
+    def suggestions(self) -> list[str]:
+        """The suggested lateness, and the suggested bound where one has a price, each with its price."""
+        bounds = [] if self.bound is None else [lateness_sentences.bound_suggestion(self.bound)]
+        return [lateness_sentences.lateness_suggestion(self.lateness), *bounds]
+
+    @property
+    def notes(self) -> list[str]:
+        """Which numbers are exact, and which are not."""
+        return lateness_sentences.exactness(self.lateness)
 
 
 def advice_of(
@@ -53,14 +63,13 @@ def advice_of(
     """The advice for main.
 
     Args:
-        lateness_ms, bound_ms: have a price in any case; a bound only if it is longer than the declared one.
-        last_runs: look at so many runs, the newest ones; None: at as many as can be read in a moment.
-        reading: the pipeline and the warehouse of its source, to read the rows of the runs from there: then
-            shorter bounds have a price, too, and for windows that overlap every number is exact.
+        lateness_ms, bound_ms: get a price in any case; a bound only if it is longer than the declared one.
+        last_runs: look at so many of the newest runs; None: at as many as can be read in a moment.
+        reading: the pipeline and the warehouse of its source, to read the rows from there: then shorter
+            bounds have a price, too, and for windows that overlap every number is exact.
 
     Raises:
-        UsageError: there is no run.
-        NoLateness: no row can be too late here.
+        UsageError, NoLateness: there is no run, or no row can be too late here.
         NotFromSource, NeedsSpark, CannotRepeat, SnapshotGone: see `assignments_of_source`.
     """
     head = inspection.run(None)

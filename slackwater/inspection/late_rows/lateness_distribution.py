@@ -1,5 +1,5 @@
-"""How late the rows of a lineage came, as a histogram: by the allowed lateness that each needed, those that
-windows took and those that none did.
+"""How late the rows of a lineage came, as a histogram by the allowed lateness that each needed: rows that
+windows took, and rows that none did.
 """
 
 from collections.abc import Sequence
@@ -24,12 +24,8 @@ _SHARE_ON_AXIS = 0.999
 @dataclass(frozen=True)
 class LatenessDistribution:
     """Rows that came after their window's end, by the least lateness with which it takes them; a row counts
-    once for each window.
-
-    Attributes:
-        width_ms: of a bar; bar n holds the needs above n · width up to (n + 1) · width, the last one all
-            above it.
-        taken_rows, late_rows: for each bar how many rows windows took, and how many they did not.
+    once for each window. Bar n holds the needs above n · width up to (n + 1) · width, the last one all above
+    it.
     """
 
     width_ms: int

@@ -1,5 +1,5 @@
 """Says the advice on lateness and bound in sentences: what was late, which setting would be better at which
-price, and how exact the numbers are. The verb prints them, and the page shows them.
+price, and how exact the numbers are.
 """
 
 from slackwater.inspection.late_rows.completeness import BoundAdvice
@@ -34,7 +34,6 @@ def _runs_text(advice: LatenessAdvice) -> str:
 
 
 def lateness_suggestion(advice: LatenessAdvice) -> str:
-    """The suggested lateness with its price."""
     current, suggestion = advice.current, advice.suggestion
     if suggestion == current:
         return _reason_to_stay(advice)
@@ -90,7 +89,6 @@ def _open_windows_text(suggestion: LatenessPrice, current: LatenessPrice) -> str
 
 
 def bound_suggestion(advice: BoundAdvice) -> str:
-    """The suggested bound with its price."""
     current, suggestion = advice.current, advice.suggestion
     share = share_text(current.complete_share)
     if not current.windows:
@@ -109,8 +107,8 @@ def bound_suggestion(advice: BoundAdvice) -> str:
     )
 
 
-def exactness(advice: LatenessAdvice, bound_advice: BoundAdvice | None) -> list[str]:
-    """Sentences on which numbers are exact, and which are not."""
+def exactness(advice: LatenessAdvice) -> list[str]:
+    """Which numbers are exact, and which are not."""
     settings = advice.settings
     sentences = []
     if settings.windows_of_row is WindowsOfRow.MERGING:
@@ -127,7 +125,7 @@ def exactness(advice: LatenessAdvice, bound_advice: BoundAdvice | None) -> list[
     else:
         sentences.append("Rows saved are exact.")
     if not settings.fires_at_end:
-        sentences.append("When windows fire is decided by the pipeline's trigger, so firings are not told.")
+        sentences.append("When windows fire is decided by the pipeline's trigger, so firings are not shown.")
     if advice.is_sample:
         sentences.append("Firings and the completeness of windows are estimated from a sample of windows.")
     sentences.append("Open windows and state are estimated, as the average at the ends of the newest runs.")

@@ -1,7 +1,6 @@
 """What a lineage's declarations say about late rows: the allowed lateness, the bound of out-of-orderness, how
-windows take rows, when they fire; and since which run they have said so.
-
-Reads the declarations that runs have recorded, so no pipeline is imported.
+windows take rows, when they fire; and since which run. Read from the declarations that runs have recorded, so
+no pipeline is imported.
 """
 
 from collections.abc import Mapping
@@ -40,8 +39,8 @@ class WindowsOfRow(Enum):
 
 
 class RecordedRun(NamedTuple):
-    """What the ledger says of a run, as far as late rows go; see `LedgerRow`. Of `config_hash`, which only
-    tells runs of other declarations apart, it may be the beginning.
+    """What the ledger says of a run, as far as late rows go; see `LedgerRow`. `config_hash` may be cut, since
+    it only tells declarations apart.
     """
 
     seq: int
@@ -61,26 +60,22 @@ class RecordedRun(NamedTuple):
 
     @property
     def recorded_rows(self) -> int:
-        """How many firings and late rows the run has recorded."""
         return self.rows_late + self.assignments_missed + self.windows_fired + self.windows_refired
 
 
 @dataclass(frozen=True, kw_only=True)
 class LatenessSettings:
-    """The settings of a lineage that decide which rows are late, as its newest run was declared.
+    """The settings that decide which rows are late, as the newest run of a lineage was declared.
 
     Attributes:
-        lateness_ms: the allowed lateness.
-        bound_ms: the bound of out-of-orderness; None where a function of the user's own, or none, emits
-            watermarks.
+        bound_ms: the bound of out-of-orderness; None where a user's function, or none, emits watermarks.
         interval_ms: the length of a tick.
-        late_refires: which firings for late elements are kept as panes: of each ``element``, ``tick`` or
+        late_refires: of which firings for late elements a pane is kept: of each ``element``, ``tick`` or
             ``run``.
-        windows_of_row: how many windows a row belongs to.
         fires_at_end: whether a window fires when the watermark reaches its last instant, and for each late
             element; else its trigger decides, and nothing is known of other settings.
-        runs: the newest live runs that had these watermarks, in slice order; at least one.
-        earlier_runs: the live runs before them.
+        runs, earlier_runs: the newest live runs that had these watermarks, in slice order, at least one; and
+            the live runs before them.
         latenesses_ms: config hash → the allowed lateness of runs that had it.
     """
 
@@ -98,12 +93,8 @@ class LatenessSettings:
     def of(cls, inspection: Inspection, head: LedgerRow, last_runs: int | None = None) -> "LatenessSettings":
         """The settings of the branch that `head` ends.
 
-        Args:
-            last_runs: only so many runs, the newest ones.
-
         Raises:
-            NoLateness: rows can't be too late here, or the newest run is of a version that recorded no
-                declarations.
+            NoLateness: rows can't be too late here, or the newest run has recorded no declarations.
         """
         declarations = _Declarations(inspection)
         live = [run for run in recorded_runs(inspection, head) if run.kind == RowKind.RUN]
@@ -132,15 +123,10 @@ class LatenessSettings:
         )
 
     def lateness_of(self, run: RecordedRun) -> int:
-        """The allowed lateness of one of `runs`."""
         return self.latenesses_ms[run.config_hash]
 
     def longer_by_ms(self, bound_ms: int) -> int:
-        """By how much a bound is longer than the declared one.
-
-        Raises:
-            NoBound: there is none.
-        """
+        """By how much a bound is longer than the declared one; raises NoBound where there is none."""
         if self.bound_ms is None:
             raise NoBound(
                 "the pipeline's watermarks have no bound of out-of-orderness: a function of its own, or "
@@ -175,7 +161,7 @@ def _lateness_ms(declaration: Mapping[str, Any] | None) -> int:
 
 
 class _Declarations:
-    """The declarations of runs; those with equal config hashes share one read."""
+    """The declarations of runs; runs with equal config hashes share one read."""
 
     def __init__(self, inspection: Inspection) -> None:
         self._attempts = inspection.tables.attempts

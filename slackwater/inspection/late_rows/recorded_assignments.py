@@ -3,8 +3,8 @@ the lateness that it needed, whether it was taken or not.
 
     need = watermark at the row's arrival − last millisecond of the window + 1
 
-is the least allowed lateness with which the window takes the row. Rows that were taken stand in panes of kind
-``late``: how many is the rise of `elements`. Rows that no window took stand in `late_events`. A need of 0 is
+is the least allowed lateness with which the window takes the row. Rows that were taken are in panes of kind
+``late``: how many is the rise of `elements`. Rows that no window took are in `late_events`. A need of 0 is
 given to all rows that a window had at its first firing.
 
 Of many windows a sample is read, chosen by a hash of key group and end, so that all rows of a window are in
@@ -26,22 +26,21 @@ from slackwater.tables.file_relations import quoted
 Longs = npt.NDArray[np.int64]
 # So many panes and late rows are looked at, at most; of more a sample.
 SAMPLE_ROWS = 400_000
-# What an entry is, in the order in which entries of a window stand.
+# The kinds of entries, in the order of the entries of a window.
 _OTHER_PANE, _LATE_PANE, _LOST_ROW = 0, 1, 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedAssignments:
-    """Rows at windows that had ended, sorted by window; of equal length. One entry for the rows of a first
-    firing, for those of each later pane, and for each row that was not taken.
+    """Rows at windows that had ended, sorted by window; columns of equal length. One entry for the rows of a
+    first firing, for the rows of each later pane, and for each row that was not taken.
 
     Attributes:
         windows: the number of the window, from 0, without gaps.
         needed_ms: the least lateness with which the window takes the row; 0 for rows on time.
-        rows: how many rows: those that a firing has more than the one before it.
-        is_taken: whether the window took them.
-        firings: the number of the firing that they cause, or would have caused: by `late_refires`, rows that
-            share a tick or a run share one. −1 for rows on time.
+        rows: how many rows a firing has more than the one before it.
+        firings: the number of the firing that they cause, or would have caused; with `late_refires` rows of
+            one tick or run share it. −1 for rows on time.
         last_instants: int64[number of windows]: the last millisecond of each window.
         one_in: of how many windows one was read; 1: all.
         are_whole: bool[number of windows]: whether all rows of a window are here; None: of all.
@@ -64,19 +63,16 @@ class RecordedAssignments:
         return self.one_in > 1
 
     def rows_lost(self, lateness_ms: int) -> int:
-        """How many rows windows have taken that they would have lost under this lateness."""
         return self.count_of_all(self.rows[self.is_taken & (self.needed_ms > lateness_ms)].sum())
 
     def refires(self, lateness_ms: int) -> int:
-        """How many firings for late rows there would have been under this lateness."""
         return self.count_of_all(np.searchsorted(self._needs_of_firings, lateness_ms, side="right"))
 
     def windows_refired(self, lateness_ms: int) -> int:
-        """How many windows would have had such a firing."""
         return self.count_of_all(np.searchsorted(self._needs_of_windows, lateness_ms, side="right"))
 
     def late_rows(self, lateness_ms: int) -> int | None:
-        """How many rows are too late for all windows of theirs under this lateness; None where rows on time
+        """How many rows are too late for all of their windows under this lateness; None where rows on time
         have not been read.
         """
         if self.needs_of_rows is None:
@@ -85,22 +81,18 @@ class RecordedAssignments:
 
     @cached_property
     def fired_ends(self) -> Longs:
-        """The last milliseconds of the windows that took rows, ascending."""
         took_rows = np.bincount(self.windows[self.is_taken], minlength=len(self.last_instants)) > 0
         return np.sort(self.last_instants[took_rows])
 
     @cached_property
     def _needs_of_firings(self) -> Longs:
-        """For each firing for late rows the least lateness that lets it be, ascending."""
         return _least_needs(self.firings, self.needed_ms, self.firings >= 0)
 
     @cached_property
     def _needs_of_windows(self) -> Longs:
-        """For each window that could fire for late rows the least lateness that lets it, ascending."""
         return _least_needs(self.windows, self.needed_ms, self.firings >= 0)
 
     def count_of_all(self, count: Any) -> int:
-        """A count in the sample as one of all windows."""
         return int(count) * self.one_in
 
     @classmethod
@@ -118,7 +110,6 @@ class RecordedAssignments:
 
 
 def _least_needs(numbers: Longs, needed_ms: Longs, counts: npt.NDArray[np.bool_]) -> Longs:
-    """The least need of each number among the entries that count, ascending."""
     numbers, needed_ms = numbers[counts], needed_ms[counts]
     order = np.lexsort((needed_ms, numbers))
     is_first = np.ones(len(order), np.bool_)
@@ -127,7 +118,6 @@ def _least_needs(numbers: Longs, needed_ms: Longs, counts: npt.NDArray[np.bool_]
 
 
 def _panes_sql(views: LineageViews, settings: LatenessSettings, one_in: int) -> str:
-    """SQL for the rows that windows took: one row a pane."""
     keys = _keys(views)
     windows = list(map(quoted, views.inspection.window_columns()))
     return f"""
@@ -143,7 +133,6 @@ def _panes_sql(views: LineageViews, settings: LatenessSettings, one_in: int) -> 
 
 
 def _late_rows_sql(views: LineageViews, settings: LatenessSettings, one_in: int) -> str:
-    """SQL for the rows that no window took: one row for each window that a row missed."""
     keys = _keys(views)
     names = [name.removeprefix("window_") for name in views.inspection.window_columns()[:2]]
     names += views.inspection.window_columns()[2:]
@@ -168,14 +157,14 @@ def _keys(views: LineageViews) -> list[str]:
 
 
 def _identity(settings: LatenessSettings, keys: list[str], windows: list[str]) -> str:
-    """SQL for a number that tells windows apart; where they merge, for one that tells keys apart."""
+    """SQL for a number that tells windows apart; where they merge, keys."""
     values = keys if settings.windows_of_row is WindowsOfRow.MERGING else [*keys, *windows]
     return f"hash({', '.join(values or ['0'])})"
 
 
 def _is_in_sample(settings: LatenessSettings, keys: list[str], end: str, one_in: int) -> str:
-    """SQL for whether a window is in the sample. Keys are hashed only where windows merge: texts of many rows
-    take too long.
+    """SQL for whether a window is in the sample. Keys are hashed only where windows merge: hashing texts of
+    many rows takes too long.
     """
     if one_in == 1:
         return ""
@@ -231,9 +220,6 @@ def _assignments(columns: dict[str, Any], settings: LatenessSettings, one_in: in
 
 
 def _firing_numbers(columns: dict[str, Any], windows: Longs, settings: LatenessSettings) -> Longs:
-    """The number of the firing that each entry causes; entries of one window that share a tick or a run, as
-    `late_refires` says, have the same.
-    """
     if settings.late_refires == "element" or settings.windows_of_row is WindowsOfRow.MERGING:
         return np.arange(len(windows))
     sharers = columns["place"]

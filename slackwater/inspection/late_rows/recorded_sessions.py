@@ -16,7 +16,6 @@ Longs = npt.NDArray[np.int64]
 
 
 def sessions_of(keys: npt.NDArray[np.uint64], starts: Longs, ends: Longs) -> Longs:
-    """The number of the session of each window, from 0, without gaps."""
     if not len(keys):
         return np.zeros(0, np.int64)
     order = np.lexsort((ends, starts, keys))
@@ -35,7 +34,7 @@ def sessions_of(keys: npt.NDArray[np.uint64], starts: Longs, ends: Longs) -> Lon
 
 def rise_of_elements(sessions: Longs, starts: Longs, ends: Longs, elements: Longs) -> Longs:
     """How many rows each firing has more than the firings before it of the windows that it has absorbed, or
-    of the same window. The entries of a session stand together, in the order in which it fired.
+    of the same window. The entries of a session are adjacent, in the order in which it fired.
     """
     rises = elements.copy()
     fired_elements: dict[tuple[int, int], int] = {}

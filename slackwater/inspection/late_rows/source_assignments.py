@@ -1,8 +1,8 @@
-"""Reads the rows of a lineage from its source, with the watermark at the arrival of each: what is known of
-rows on time as well, so that shorter bounds of out-of-orderness have a price.
+"""Reads the rows of a lineage from its source, with the watermark at the arrival of each. That tells of rows
+on time as well, so that shorter bounds of out-of-orderness have a price.
 
-The runs are read as they were replayed: their pinned versions, their timelines. Windows must lie on a grid,
-because the windows that sessions would merge to are not computed here. Starts no JVM.
+Runs are read as they were replayed, from their pinned versions by their timelines. Windows must lie on a
+grid, because the windows that sessions would merge to are not computed here. Starts no JVM.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,9 +44,9 @@ def assignments_of_source(
     """The rows of the runs of `settings`, one entry for each window of each.
 
     Raises:
-        NotFromSource: see there.
+        NotFromSource: other windows, too many rows, or rows that count once.
         NeedsSpark: a source has deletion vectors or renamed columns.
-        CannotRepeat, SnapshotGone: the input of a run, or the snapshot before it, is not there any more.
+        CannotRepeat, SnapshotGone: the input of a run, or the snapshot before it, is gone.
     """
     grid = None if pipeline.window is None else pipeline.window.grid
     if grid is None:

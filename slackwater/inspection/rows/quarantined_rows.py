@@ -25,13 +25,8 @@ class NoSuchReason(UsageError):
 
 @dataclass(frozen=True, kw_only=True)
 class QuarantineReason:
-    """The rows in quarantine for one reason.
-
-    Attributes:
-        reason_code: its short name.
-        rows: how many there are.
-        column_name: where the reason lies in one and the same column of all of them: that column.
-        first_seq, last_seq: the runs that read the first and the last of them.
+    """The rows in quarantine for one reason; `column_name` where it is one column for all of them, and the
+    runs that read the first and the last of them.
     """
 
     reason_code: str
@@ -43,12 +38,8 @@ class QuarantineReason:
 
 @dataclass(frozen=True, kw_only=True)
 class QuarantinedRows:
-    """Rows in quarantine.
-
-    Attributes:
-        reasons: every reason, the one with the most rows first.
-        total: how many rows were asked for.
-        rows: the newest of these: the columns of `quarantine` and `run_seq`.
+    """Every reason, the one with the most rows first; and the newest rows among the `total` that were asked
+    for.
     """
 
     reasons: Sequence[QuarantineReason]
@@ -64,12 +55,8 @@ def quarantined_rows(
     limit: int | None,
     offset: int = 0,
 ) -> QuarantinedRows:
-    """The rows of live runs in quarantine, the newest run and arrival first: `limit` rows (None: all) behind
-    the first `offset`.
-
-    Args:
-        reason: only rows with this reason_code.
-        seq: only those of this run; the counts of `reasons`, too.
+    """The rows of live runs in quarantine, the newest run and arrival first: `limit` rows (None: all) after
+    the first `offset`; with `reason` or `seq` only rows of that reason_code or run.
 
     Raises:
         NoSuchReason: no row has the reason.
@@ -113,7 +100,6 @@ def row_text(row_json: str) -> str:
 
 
 def _text(value: str) -> str:
-    """A text; a time in it as people write times."""
     return value if _TIME.fullmatch(value) is None else time_text(datetime.fromisoformat(value))
 
 

@@ -1,8 +1,5 @@
-"""Rows as CSV, JSON or Parquet, written piece by piece while they are read, so that any number of them takes
-the memory of one batch.
-
-Record batches in, bytes or text out. Times are ISO 8601 in UTC; a value that CSV has no form for (a list, a
-structure) is JSON.
+"""Rows as CSV, JSON or Parquet, written piece by piece while they are read, so any number of rows takes the
+memory of one batch. Times are ISO 8601 in UTC; a list or a structure in CSV is JSON.
 """
 
 import io
@@ -47,7 +44,6 @@ def csv_pieces(stream: RowBatches) -> Iterator[bytes]:
 
 
 def parquet_pieces(stream: RowBatches) -> Iterator[bytes]:
-    """A Parquet file."""
     sink = io.BytesIO()
     with pq.ParquetWriter(pa.PythonFile(_AppendingFile(sink), mode="w"), stream.schema) as writer:
         for rows in _groups(stream.batches):
@@ -57,7 +53,6 @@ def parquet_pieces(stream: RowBatches) -> Iterator[bytes]:
 
 
 def json_pieces(stream: RowBatches) -> Iterator[str]:
-    """A JSON list with an object for each row."""
     names = stream.schema.names
     separator = "["
     for batch in stream.batches:
@@ -83,7 +78,6 @@ def _values(column: pa.Array) -> list[Any]:
 
 
 def _has_far_moments(column: pa.Array) -> bool:
-    """Whether a column of times has years that Python has not."""
     bounds = pc.min_max(_microseconds(column)).as_py()
     return bounds["max"] is not None and (bounds["min"] < _FIRST_MOMENT or bounds["max"] > _LAST_MOMENT)
 
@@ -129,7 +123,6 @@ def _csv_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _texts(column: pa.Array) -> pa.Array:
-    """The values of a column that CSV writes as texts."""
     if pa.types.is_timestamp(column.type) and not _has_far_moments(column):
         texts = pc.strftime(column, "%Y-%m-%dT%H:%M:%SZ")
         return pc.replace_substring_regex(texts, r"(\.[0-9]*[1-9])?\.?0*Z$", r"\1Z")
@@ -147,7 +140,6 @@ def _cell(value: Any) -> str:
 
 
 def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The rows in tables of a row group's size."""
     parts: list[pa.RecordBatch] = []
     for batch in batches:
         parts.append(batch)

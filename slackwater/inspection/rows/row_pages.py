@@ -1,8 +1,8 @@
 """Pages of the rows of a view, in order and filtered by key and time.
 
-A page is found by the row before it, not by its number (keyset paging): the next page are the first rows
-whose values come after those of the last row shown. So DuckDB keeps the rows of one page, and the millionth
-page costs as much as the first. Nulls come before all values.
+A page is found by the row before it, not by its number (keyset paging): the next page begins with the first
+row whose values come after the values of the last row shown. So DuckDB keeps the rows of one page, and the
+millionth page costs as much as the first. Nulls come before all values.
 """
 
 import json
@@ -35,7 +35,7 @@ class RowPlace:
     Attributes:
         values: the values, as texts, of the row beside it in the columns of the order.
         equal_rows: how many rows with these values lie on the other side of the place.
-        is_backward: whether the rows before it are asked for, not those after it.
+        is_backward: whether the rows before it are asked for.
     """
 
     values: tuple[str | None, ...]
@@ -48,11 +48,7 @@ class RowPlace:
 
     @classmethod
     def from_text(cls, text: str, *, is_backward: bool = False) -> Self:
-        """The inverse of `to_text`.
-
-        Raises:
-            NotAPlace: the text is no such place.
-        """
+        """The inverse of `to_text`; raises NotAPlace."""
         try:
             values, equal_rows = json.loads(text)
             place = cls(tuple(values), int(equal_rows), is_backward)
@@ -65,13 +61,7 @@ class RowPlace:
 
 @dataclass(frozen=True, kw_only=True)
 class RowFilter:
-    """Which rows of a view are wanted.
-
-    Attributes:
-        key: as --key takes it; None: of all keys.
-        time_column: the column that `start` and `end` are about.
-        start, end: bounds [start, end) of that column; None: no bound.
-    """
+    """Which rows of a view are wanted: of a key, as --key takes it, and within [start, end) of a column."""
 
     key: str | None = None
     time_column: str | None = None
@@ -79,11 +69,8 @@ class RowFilter:
     end: datetime | None = None
 
     def condition(self, views: LineageViews, view: str) -> tuple[str, list[Any]]:
-        """(SQL, its parameters) of the condition on rows of `view`. In quarantine a key stands in the row's
+        """(SQL, its parameters) of the condition on rows of `view`. In quarantine a key is in the row's
         JSON.
-
-        Raises:
-            NotAKey: `key` names none.
         """
         conditions, parameters = ["true"], list[Any]()
         if self.key is not None:
@@ -110,13 +97,8 @@ def _condition_on_json(key_columns: Sequence[str], key: str) -> tuple[str, list[
 
 @dataclass(frozen=True, kw_only=True)
 class RowPage:
-    """Rows of one page.
-
-    Attributes:
-        rows: the rows, all columns of the view.
-        total: how many rows the filter selects.
-        is_first: whether no row comes before them.
-        next_place, previous_place: where the pages beside begin; None where there is none.
+    """Rows of one page, how many the filter selects in all, and where the pages beside begin; None where
+    there is none.
     """
 
     rows: pa.Table
@@ -128,14 +110,7 @@ class RowPage:
 
 @dataclass(frozen=True)
 class PagedView:
-    """The rows of a view in an order.
-
-    Attributes:
-        views: the pipeline's views.
-        view: the name of one.
-        order: columns that together tell most rows apart.
-        is_descending: whether the greatest come first.
-    """
+    """The rows of a view in an order of columns that together tell most rows apart."""
 
     views: LineageViews
     view: str
@@ -143,12 +118,7 @@ class PagedView:
     is_descending: bool = False
 
     def page(self, row_filter: RowFilter, place: RowPlace | None, page_rows: int = PAGE_ROWS) -> RowPage:
-        """The rows of `row_filter` beside `place`; None: the first ones.
-
-        Raises:
-            NotAKey, NotAPlace: the filter or the place names none.
-            SnapshotGone, DamagedFile: the files of the view can't be read.
-        """
+        """The rows of `row_filter` beside `place`; None: the first ones."""
         condition, parameters = row_filter.condition(self.views, self.view)
         count = self.views.query(f"SELECT count(*) FROM {quoted(self.view)} WHERE {condition}", parameters)
         rows = self._rows(condition, parameters, place, page_rows + 1)
@@ -170,11 +140,7 @@ class PagedView:
 
     @contextmanager
     def batches(self, row_filter: RowFilter) -> Iterator[RowBatches]:
-        """All rows of `row_filter` as a stream, in the order in which they are stored.
-
-        Raises:
-            NotAKey, SnapshotGone, DamagedFile: as of `page`.
-        """
+        """All rows of `row_filter` as a stream, in the order in which they are stored."""
         condition, parameters = row_filter.condition(self.views, self.view)
         with self.views.batches(f"SELECT * FROM {quoted(self.view)} WHERE {condition}", parameters) as stream:
             yield stream
@@ -221,7 +187,6 @@ class PagedView:
         return condition, parameters
 
     def _ends(self, rows: pa.Table, place: RowPlace | None) -> tuple[RowPlace | None, RowPlace | None]:
-        """The places before the first and after the last of the rows."""
         values = [tuple(map(_text, row)) for row in rows_of(rows.select(self.order))]
         if not values:
             return None, None

@@ -1,5 +1,5 @@
-"""The tables of what is parked, late or unusable, as people look through them: which view, by which time, in
-which order, which columns first.
+"""The tables of parked, late and unusable rows: which view, by which time, in which order, which columns
+first.
 """
 
 from collections.abc import Sequence
@@ -35,13 +35,9 @@ class StateTable:
 
     Attributes:
         name: what it is called in commands and URLs.
-        title: what it is called on a page.
-        meaning: what its rows are, a sentence.
-        view: the view with its rows.
         time_column: the column that filters by time are about; None for none.
-        last_columns: columns of the order behind time and key.
-        is_newest_first: whether the latest come first.
-        first_columns: the columns that people look at first, beside those of key and window.
+        last_columns: columns of the order after time and key.
+        first_columns: the columns that people look at first, beside key and window.
     """
 
     name: str
@@ -54,7 +50,6 @@ class StateTable:
     first_columns: tuple[str, ...] = ()
 
     def paged_view(self, views: LineageViews) -> PagedView:
-        """Its rows, in order."""
         present = views.schema(self.view).names
         time = () if self.time_column is None else (self.time_column,)
         keys, window = views.inspection.key_columns(), views.inspection.window_columns()
@@ -63,7 +58,6 @@ class StateTable:
         return PagedView(views, self.view, columns, self.is_newest_first)
 
     def columns(self, views: LineageViews) -> Sequence[str]:
-        """Its columns, the most important ones first."""
         present = views.schema(self.view).names
         keys, window = views.inspection.key_columns(), views.inspection.window_columns()
         order = dict.fromkeys((*keys, *window, *self.first_columns, *present))

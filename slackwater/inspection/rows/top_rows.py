@@ -1,7 +1,5 @@
-"""Reads the first rows of a view, and counts all: what a verb or a page shows of a table that may be large.
-
-DuckDB keeps no more rows than are wanted, and reads only the row groups of a key. Where runs come in the
-order of their rows, only those are read that have the first ones.
+"""Reads the first rows of a view, and counts all. DuckDB keeps no more rows than are wanted, and reads only
+the row groups of a key. Where rows are in the order of runs, only runs with the first rows are read.
 """
 
 from bisect import bisect_left
@@ -33,11 +31,8 @@ def top_rows(
     limit: int | None,
     run_seq: int | None = None,
 ) -> TopRows:
-    """The first `limit` rows (None: all) of `view`, ordered by the columns `order`, nulls first: those of the
-    key of `views`, where these have one; with `run_seq` only those of one run.
-
-    Raises:
-        SnapshotGone, DamagedFile: the files of the view can't be read.
+    """The first `limit` rows (None: all) of `view`, ordered by the columns `order`, nulls first: of the key
+    of `views`, where these have one, and of one run with `run_seq`.
     """
     conditions: list[str] = []
     parameters: list[Any] = []
@@ -66,6 +61,6 @@ def top_rows(
 
 
 def _of_runs(views: LineageViews, seqs: Sequence[int]) -> LineageViews:
-    """The same views as if of the live runs only those of `seqs` were live; files of others are not read."""
+    """The same views as if only `seqs` were live, so that no files of other runs are read."""
     live = [seq for seq in seqs_of(views.row.live) if seq in set(seqs)]
     return LineageViews.over(views.inspection, replace(views.row, live=spans_of(live)), views.key)

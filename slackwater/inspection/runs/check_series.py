@@ -1,4 +1,4 @@
-"""The results of every check over time: of which runs it passed, and what it observed."""
+"""The results of every check over time: which runs passed it, and what it observed."""
 
 import re
 from collections.abc import Sequence
@@ -12,12 +12,8 @@ _BOUNDS = re.compile(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?) … (-?\d+(?:\.\d+)?(?:e[
 
 @dataclass(frozen=True, kw_only=True)
 class CheckResult:
-    """One check of one run.
-
-    Attributes:
-        passed: whether it held.
-        observed: what it saw, as a text.
-        unexpected, checked: how many rows broke it, of how many; None where it does not count.
+    """One check of one run: whether it held, what it saw, and how many rows broke it, of how many; None where
+    it does not count.
     """
 
     passed: bool
@@ -27,19 +23,14 @@ class CheckResult:
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The least and the greatest value, where these were observed and are numbers."""
         match = _BOUNDS.fullmatch(self.observed or "")
         return (float(match[1]), float(match[2])) if match else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckSeries:
-    """One check over runs.
-
-    Attributes:
-        title: the expectation, or the invariant that is always checked.
-        severity: what a failure does: reject, warn or note.
-        results: one for each of the runs; None for a run that did not have it.
+    """One check over runs: the expectation, or the invariant that is always checked; what a failure does
+    (reject, warn or note); and a result for each run, None for a run that did not have it.
     """
 
     title: str
@@ -48,14 +39,12 @@ class CheckSeries:
 
     @property
     def failures(self) -> list[int]:
-        """The places of the runs that failed it."""
         return [
             place for place, result in enumerate(self.results) if result is not None and not result.passed
         ]
 
     @property
     def newest(self) -> CheckResult | None:
-        """The result of the newest run that had it."""
         return next((result for result in reversed(self.results) if result is not None), None)
 
 

@@ -32,15 +32,15 @@ _SEVERITIES = {"reject": "critical", "warn": "warning"}
 
 
 class ValidatedRun(NamedTuple):
-    """A run, or a try at one, by its run id, and when it was validated."""
+    """A run, or an attempt at one, and when it was validated."""
 
     run_id: str
     at: datetime
 
 
 class ValidatedSuite(NamedTuple):
-    """A suite by its name, and a run that has validated it. The expectations of a pipeline that are our own
-    are a suite, too, which is called as the pipeline.
+    """A suite by its name, and a run that has validated it. Our own expectations of a pipeline are a suite,
+    too, with the pipeline's name.
     """
 
     name: str
@@ -49,7 +49,6 @@ class ValidatedSuite(NamedTuple):
 
     @property
     def file(self) -> str:
-        """The name of the file of its result."""
         suffix = "" if self.is_own else f"-{quote(self.name, safe='')}"
         return f"{self.run.run_id}{suffix}.json"
 
@@ -59,11 +58,8 @@ class NothingToReport(UsageError):
 
 
 def write_data_docs(inspection: Inspection, runs: Sequence[ValidatedRun], folder: Path) -> Path:
-    """Write Data Docs of `runs`, oldest first, into `folder`, and each result as JSON into its `results`.
-    Gives the first page.
-
-    Runs without expectations of their panes are left out, and so are those of which no declarations are
-    recorded.
+    """Write Data Docs of `runs`, oldest first, into `folder`, and each result as JSON into its `results`;
+    returns the first page. Runs without expectations, or without recorded declarations, are left out.
 
     Raises:
         NothingToReport: no run is left.
@@ -92,20 +88,12 @@ def write_data_docs(inspection: Inspection, runs: Sequence[ValidatedRun], folder
 def library_result(
     pipeline: str, run: ValidatedRun, pairs: Sequence[tuple[Expectation, Mapping[str, Any]]]
 ) -> "ExpectationSuiteValidationResult":
-    """The validation result of one run.
-
-    Args:
-        pipeline: its name, which the library's suite has, too.
-        run: whose result it is.
-        pairs: each expectation, with its row of `validations`.
-    """
     return _suite_result(pipeline, run, [_library_judgement(item, check) for item, check in pairs])
 
 
 def _suite_result(
     name: str, run: ValidatedRun, results: Sequence["ExpectationValidationResult"]
 ) -> "ExpectationSuiteValidationResult":
-    """The result of a suite, from those of its expectations."""
     gx = library()
     from great_expectations.core import ExpectationSuiteValidationResult
 
@@ -131,7 +119,6 @@ def _suite_result(
 def _expectations_and_checks(
     inspection: Inspection, run_id: str
 ) -> list[tuple[Expectation, Mapping[str, Any]]]:
-    """The expectations of the panes that a run has declared, each with its row of `validations`."""
     declaration = declaration_of(inspection.tables.attempts, run_id) or {}
     checks = {
         row["expectation"]: row
@@ -224,7 +211,7 @@ def _library_judgement(expectation: Expectation, check: Mapping[str, Any]) -> "E
 
 
 def _library_expectation(expectation: Expectation) -> "LibraryExpectation":
-    """The expectation as the library declares it. Its bounds are doubles and times; others stand in a
+    """The expectation as the library declares it. Its bounds are doubles and times; other bounds become a
     query.
     """
     gx = library()
@@ -266,7 +253,6 @@ def _is_bound_of_library(bound: Any) -> bool:
 
 
 def _build_site(results: Mapping[ValidatedSuite, "ExpectationSuiteValidationResult"], folder: Path) -> None:
-    """Let the library draw its pages of the results into `folder`."""
     gx = library()
     from great_expectations.core import RunIdentifier
     from great_expectations.data_context.types.resource_identifiers import (
@@ -309,8 +295,8 @@ def _build_site(results: Mapping[ValidatedSuite, "ExpectationSuiteValidationResu
 def _drawable(
     suite: ValidatedSuite, result: "ExpectationSuiteValidationResult"
 ) -> "ExpectationSuiteValidationResult":
-    """The result without expectations that can't be made: a user's own whose classes are not imported here,
-    and those that the library has refused. It draws no page with one of them.
+    """The result without expectations that can't be made, on which no page can be drawn: a user's classes
+    that are not imported here, and expectations that the library has refused.
     """
 
     def is_drawable(item: "ExpectationValidationResult") -> bool:

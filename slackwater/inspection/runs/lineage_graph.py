@@ -34,14 +34,6 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True)
 class GraphRun:
-    """A run at its place.
-
-    Attributes:
-        row: its ledger row.
-        standing: whether it counts.
-        lane: that of its branch.
-    """
-
     row: LedgerRow
     standing: Standing
     lane: int
@@ -52,12 +44,9 @@ class GraphBranch:
     """A branch beside main.
 
     Attributes:
-        name: as it was forked; a name may be used again after the branch was dropped.
         lane: 1 is next to main. Branches that share no time may share a lane.
-        start: in the time of slices: where it began.
-        end: the end of its last slice; `start` where it has none.
+        start, end: in the time of slices: where it began, and the end of its last slice.
         publications: seqs of the rows by which main took runs of it, oldest first.
-        is_dropped: whether it was given up.
     """
 
     name: str
@@ -70,12 +59,8 @@ class GraphBranch:
 
 @dataclass(frozen=True)
 class LineageGraph:
-    """The graph, from the oldest slice to the newest.
-
-    Attributes:
-        runs: in the order of their seqs.
-        branches: in the order of their forks.
-        moves: the rows that moved main and made no run: restores, erasures, publications.
+    """The graph: runs in the order of their seqs, branches in the order of their forks, and in `moves` the
+    rows that moved main and made no run.
     """
 
     runs: tuple[GraphRun, ...]
@@ -84,16 +69,13 @@ class LineageGraph:
 
     @property
     def lanes(self) -> int:
-        """How many lanes there are, main's included."""
         return 1 + max((branch.lane for branch in self.branches), default=0)
 
 
 @dataclass
 class _Fork:
-    """A branch while the ledger is read.
-
-    Attributes:
-        row: that which made the branch; where the ledger is read from a later row on, the first run of it.
+    """A branch while the ledger is read. `row` made it; where the ledger is read from a later row on, its
+    first run.
     """
 
     row: LedgerRow
@@ -104,7 +86,7 @@ class _Fork:
     @property
     def start(self) -> datetime:
         start = self.row.slice_end if self.row.kind == RowKind.FORK else self.row.slice_start
-        assert start is not None, "a fork stands where its last run ended"
+        assert start is not None, "a fork begins where its last run ended"
         return start
 
     @property
@@ -113,7 +95,7 @@ class _Fork:
 
 
 def lineage_graph(rows: Sequence[LedgerRow]) -> LineageGraph:
-    """The graph of a ledger, given its rows from one on, in the order of their seqs."""
+    """The graph of a ledger from some row on, in the order of their seqs."""
     forks = _forks(rows)
     lanes = _lanes(forks)
     lane_by_seq = {run.seq: lanes[place] for place, fork in enumerate(forks) for run in fork.runs}
@@ -149,7 +131,6 @@ _MOVES = frozenset({RowKind.PUBLISH, RowKind.RESTORE, RowKind.ERASE})
 
 
 def _forks(rows: Iterable[LedgerRow]) -> list[_Fork]:
-    """Every branch that there ever was, with its runs."""
     forks: list[_Fork] = []
     fork_by_name: dict[str, _Fork] = {}
     main_seqs: set[int] = set()
@@ -176,7 +157,7 @@ def _forks(rows: Iterable[LedgerRow]) -> list[_Fork]:
 
 
 def _lanes(forks: Sequence[_Fork]) -> list[int]:
-    """The lane of each branch: the first in which none before it takes its time."""
+    """The lane of each branch: the first in which no earlier branch takes its time."""
     ends: list[datetime] = []
     lanes = []
     for fork in forks:
@@ -188,7 +169,6 @@ def _lanes(forks: Sequence[_Fork]) -> list[int]:
 
 
 def _live_seqs(rows: Sequence[LedgerRow]) -> tuple[set[int], set[int]]:
-    """Seqs that are live on main, and seqs that are live on branches that were not dropped."""
     heads: dict[str, LedgerRow] = {row.branch: row for row in rows}
     main = heads.pop(MAIN, None)
     waiting = {seq for head in heads.values() if head.kind != RowKind.DROP for seq in seqs_of(head.live)}

@@ -1,7 +1,5 @@
-"""How far each source partition was at the end of each run: what a plot of watermarks against arrivals is
-made of. The partition that is furthest behind holds the watermark back.
-
-Read from the snapshots that upkeep has kept.
+"""How far each source partition was at the end of each run. The partition that is furthest behind holds the
+watermark back. Read from the snapshots that upkeep has kept.
 """
 
 from collections import Counter
@@ -18,11 +16,8 @@ _ALL_ROWS = ""
 
 @dataclass(frozen=True)
 class PartitionProgress:
-    """A source partition at the end of a run.
-
-    Attributes:
-        max_event_time: the greatest event time so far.
-        is_idle: whether it has been silent for so long that the watermark does not wait for it.
+    """A source partition at the end of a run: its greatest event time, and whether it has been silent for so
+    long that the watermark does not wait for it.
     """
 
     max_event_time: datetime
@@ -34,10 +29,9 @@ class PartitionSeries:
     """Source partitions, run by run.
 
     Attributes:
-        by_partition: source partition → one progress for each of the runs, None where it had no event yet or
-            the snapshot is gone. Those that held the watermark back most often come first.
-        holding_back: for each run the source partition that is furthest behind of those that are not idle;
-            None where there is none.
+        by_partition: source partition → one progress for each run, None where it had no event yet or the
+            snapshot is gone. Partitions that held the watermark back most often come first.
+        holding_back: for each run the active partition that is furthest behind; None where there is none.
     """
 
     by_partition: Mapping[str, Sequence[PartitionProgress | None]]
@@ -45,7 +39,6 @@ class PartitionSeries:
 
 
 def partition_series(views: LineageViews, runs: Sequence[RunFigures]) -> PartitionSeries:
-    """The series over `runs`."""
     if not runs:
         return PartitionSeries({}, [])
     rows = views.query(
@@ -65,7 +58,6 @@ def partition_series(views: LineageViews, runs: Sequence[RunFigures]) -> Partiti
 
 
 def _slowest(by_partition: Mapping[str, Sequence[PartitionProgress | None]], place: int) -> str | None:
-    """The active source partition that is furthest behind after the run at `place`."""
     active = [
         (progress.max_event_time, name)
         for name, series in by_partition.items()

@@ -14,12 +14,7 @@ from slackwater.tables.warehouse import Tables
 
 
 class AccountPart(NamedTuple):
-    """A part of an account.
-
-    Attributes:
-        name: a column of `runs`, or "windows_before".
-        amount: rows or windows.
-    """
+    """A part of an account: a column of `runs`, or "windows_before", and how many rows or windows."""
 
     name: str
     amount: int
@@ -27,18 +22,11 @@ class AccountPart(NamedTuple):
 
 @dataclass(frozen=True)
 class Account:
-    """What came in and what came of it.
-
-    Attributes:
-        sources, outcomes: the two sides; parts of nothing are among them.
-    """
-
     sources: Sequence[AccountPart]
     outcomes: Sequence[AccountPart]
 
     @property
     def total(self) -> int:
-        """What came in."""
         return sum(part.amount for part in self.sources)
 
     @property
@@ -48,7 +36,6 @@ class Account:
 
 
 def rows_account(run: LedgerRow) -> Account:
-    """Where the rows went that a run read."""
     duplicates = [] if run.rows_duplicate is None else [AccountPart("rows_duplicate", run.rows_duplicate)]
     return Account(
         [AccountPart("rows_read", run.rows_read)],
@@ -64,10 +51,8 @@ def rows_account(run: LedgerRow) -> Account:
 
 
 def windows_account(run: LedgerRow, before: LedgerRow | None) -> Account:
-    """What became of the windows that were open before a run and that it opened.
-
-    Args:
-        before: the run of which the snapshot was continued; None for the first.
+    """What became of the windows that were open before a run and that it opened. `before`: the run whose
+    snapshot was continued; None for the first.
     """
     return Account(
         [
@@ -83,8 +68,8 @@ def windows_account(run: LedgerRow, before: LedgerRow | None) -> Account:
 
 
 def run_before(tables: Tables, row: LedgerRow) -> LedgerRow | None:
-    """The run that a run continues: the one before it in the slice order of its branch. None for the first
-    run, and for a row that is no run.
+    """The run before a run in the slice order of its branch; None for the first, and for a row that is no
+    run.
     """
     if row.kind not in RUN_KINDS:
         return None
@@ -94,7 +79,7 @@ def run_before(tables: Tables, row: LedgerRow) -> LedgerRow | None:
 
 
 def run_after(tables: Tables, row: LedgerRow, head: LedgerRow | None) -> int | None:
-    """The seq of the live run that follows a run in slice order; None for the last, and for a run that is not
+    """The seq of the live run after a run in slice order; None for the last, and for a run that is not
     live.
     """
     seqs = () if head is None else seqs_of(head.live)

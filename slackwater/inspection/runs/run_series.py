@@ -1,13 +1,12 @@
-"""The figures of a lineage run by run, in the order of its slices. Health is judged by them, and plots of
-runs draw them.
-
-Reads the ledger, and of the snapshot tables their logs alone; never rows of state.
+"""The figures of a lineage run by run, in slice order, from the ledger and the logs of snapshot tables; never
+from rows of state.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import pyarrow as pa
 
@@ -23,20 +22,13 @@ SESSION = "session"
 
 @dataclass(frozen=True, kw_only=True)
 class RunFigures:
-    """The figures of one live run.
+    """The figures of one live run, as in its ledger row.
 
     Attributes:
-        seq, run_id, slice_start, slice_end, engine, verdict, started_at, committed_at: of its ledger row.
         closes: whether it is the end of the lineage, which reads no rows.
-        rows_read, rows_accepted, rows_late, rows_quarantined: rows of the source; late ones came too late for
-            every window of theirs.
-        windows_fired, windows_refired: windows that fired for the first time, and further firings.
-        windows_open, timers_pending: in the snapshot that the run left.
-        state_bytes: size of that snapshot in storage, all snapshot tables together; None where upkeep has
-            dropped it.
+        state_bytes: size of its snapshot in storage, all tables together; None where upkeep has dropped it.
         watermark: at the slice's end; None before the first one.
-        phase_seconds: phase → how long it took, in the order in which they ran. ``session`` is the start of
-            Spark.
+        phase_seconds: phase → how long it took, in the order in which they ran. ``session`` starts Spark.
     """
 
     seq: int
@@ -62,7 +54,6 @@ class RunFigures:
 
     @property
     def late_share(self) -> float | None:
-        """Rows that came too late, as a share of those read; None where none were read."""
         return self.rows_late / self.rows_read if self.rows_read else None
 
     @property
@@ -77,11 +68,8 @@ class RunFigures:
 
 
 def run_series(tables: Tables, head: LedgerRow | None, last: int | None = None) -> tuple[RunFigures, ...]:
-    """The figures of the live runs of a branch, in the order of their slices.
-
-    Args:
-        head: the newest row of the branch, `tables.ledger.head()` for main; None: there are no runs.
-        last: only so many, the last ones; no more of the ledger is read.
+    """The figures of the live runs of the branch with the newest row `head`, in slice order; with `last` only
+    so many, and no more of the ledger is read.
     """
     if head is None:
         return ()
@@ -92,12 +80,11 @@ def run_series(tables: Tables, head: LedgerRow | None, last: int | None = None) 
 
 
 def figures_of(runs: Iterable[LedgerRow], bytes_by_run_id: Mapping[str, int]) -> tuple[RunFigures, ...]:
-    """The figures of some runs, with the sizes of the snapshots that are stored; see `snapshot_bytes`."""
     return tuple(_figures(run, bytes_by_run_id.get(run.run_id)) for run in runs)
 
 
 def snapshot_bytes(tables: Tables) -> dict[str, int]:
-    """Run id → size of the snapshot of that run in storage, for the snapshots that the tables hold."""
+    """Run id → size in storage of the snapshot of that run, for the snapshots that the tables hold."""
     sizes: defaultdict[str, int] = defaultdict(int)
     for name in SNAPSHOT_TABLES:
         actions = tables[name].files().actions
@@ -113,25 +100,10 @@ def snapshot_bytes(tables: Tables) -> dict[str, int]:
 
 def _figures(run: LedgerRow, state_bytes: int | None) -> RunFigures:
     assert run.slice_start is not None and run.slice_end is not None, "runs have slices"
-    return RunFigures(
-        seq=run.seq,
-        run_id=run.run_id,
-        closes=run.kind == RowKind.CLOSE,
-        slice_start=run.slice_start,
-        slice_end=run.slice_end,
-        engine=run.engine,
-        verdict=run.verdict,
-        started_at=run.started_at,
-        committed_at=run.committed_at,
-        rows_read=run.rows_read,
-        rows_accepted=run.rows_accepted,
-        rows_late=run.rows_late,
-        rows_quarantined=run.rows_quarantined,
-        windows_fired=run.windows_fired,
-        windows_refired=run.windows_refired,
-        windows_open=run.windows_open,
-        timers_pending=run.timers_pending,
-        state_bytes=state_bytes,
-        watermark=run.watermark_out,
-        phase_seconds=dict(run.phase_seconds),
-    )
+    own_values: dict[str, Any] = {
+        "closes": run.kind == RowKind.CLOSE,
+        "state_bytes": state_bytes,
+        "watermark": run.watermark_out,
+    }
+    others = [field.name for field in fields(RunFigures) if field.name not in own_values]
+    return RunFigures(**{name: getattr(run, name) for name in others}, **own_values)

@@ -1,7 +1,5 @@
 """The views of a pipeline for other engines: Spark and polars read the same files as `slackwater sql`, and
-give the same rows.
-
-Imports neither: Spark is the session that the caller has, polars is imported when it is asked for.
+give the same rows. Imports neither: Spark is the caller's session, polars is imported when it is asked for.
 """
 
 import re
@@ -59,7 +57,7 @@ def spark_views(
     spark: Any, pipeline: str, warehouse: str | None = None, *, at: str | int = MAIN
 ) -> list[str]:
     """Make the views of a pipeline temporary views of a Spark session, and return their names: then
-    ``spark.sql("SELECT count(*) FROM late_live")``. Arguments and errors are those of `polars_views`.
+    ``spark.sql("SELECT count(*) FROM late_live")``. Arguments and errors as for `polars_views`.
     """
     names = []
     for name, source in _sources(pipeline, warehouse, str(at)):
@@ -79,8 +77,8 @@ def _sources(pipeline: str, warehouse: str | None, at: str) -> Iterator[tuple[st
 
 
 def _parts(source: ViewSource) -> Iterator[tuple[list[str], str | None]]:
-    """(paths, run_id) of the files of a view: those of one run_id where that is a partition column, which the
-    files themselves lack; else all, and None.
+    """(paths, run_id) of the files of a view: per run_id where that is a partition column, which the files
+    themselves lack; else all, and None.
     """
     folder = source.files.uri.removeprefix("file://").rstrip("/")
     paths = [f"{folder}/{path}" for path in source.files.paths]
@@ -97,7 +95,6 @@ def _parts(source: ViewSource) -> Iterator[tuple[list[str], str | None]]:
 
 
 def _stored_columns(source: ViewSource, run_id: str | None) -> list[pa.Field]:
-    """The columns that the files of a part have."""
     partitions = {
         name.removeprefix("partition.")
         for name in source.files.actions.column_names
@@ -166,7 +163,7 @@ def _spark_frame(spark: Any, source: ViewSource) -> Any:
 
 
 def _spark_path(path: str) -> str:
-    """The pattern of Hadoop's that fits `path` alone, with its scheme."""
+    """The pattern of Hadoop's that matches `path` alone, with its scheme."""
     pattern = re.sub(r"([\\*?{}\[\]])", r"\\\1", path)
     return f"file:{pattern}" if is_local(path) else pattern
 

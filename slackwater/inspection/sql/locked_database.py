@@ -1,7 +1,6 @@
 """A DuckDB database in memory that reads files of one folder and nothing else: no other file, no network, no
-extension, no variable of Python; it writes nothing, and its settings can't be changed.
-
-Knows no view: who uses it defines them. Errors of statements come as `NotAStatement`.
+extension, no variable of Python; it writes nothing, and its settings can't be changed. Errors of statements
+are raised as `NotAStatement`.
 """
 
 import threading
@@ -35,7 +34,7 @@ _LAST_SETTINGS = (
     "TimeZone = 'UTC'",
     "errors_as_json = true",
     # DuckDB takes a list of files whose schema it is given for one row, and would keep all of their rows in
-    # memory to join them with a few runs. So what stands on the right of a JOIN is kept, as it is written.
+    # memory to join them with a few runs. So the right side of a JOIN is the one that is kept in memory.
     "disabled_optimizers = 'build_side_probe_side'",
     "enable_external_access = false",
     "lock_configuration = true",
@@ -47,12 +46,7 @@ _INTERRUPTION_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class RowBatches:
-    """The rows of an answer as a stream; it can be read once.
-
-    Attributes:
-        schema: the columns.
-        batches: the rows, in order.
-    """
+    """The rows of an answer as a stream; it can be read once."""
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
@@ -60,7 +54,7 @@ class RowBatches:
 
 @dataclass(frozen=True)
 class LockedDatabase:
-    """A connection to the only user of a database. Of one thread at a time."""
+    """A connection to a database of its own. For one thread at a time."""
 
     _connection: duckdb.DuckDBPyConnection = field(repr=False)
     _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "sql"), repr=False)
@@ -77,29 +71,23 @@ class LockedDatabase:
         return cls(connection)
 
     def close(self) -> None:
-        """Free what the database holds."""
         self._threads.shutdown()
         self._connection.close()
 
     def define(self, sql: str) -> None:
-        """Run a statement of our own that makes a view, a macro or a type."""
         with self._errors_of(sql, (), None):
             self._connection.execute(sql)
 
     def register(self, name: str, rows: Any) -> None:
-        """Make an Arrow table or dataset a table of the database."""
         self._connection.register(name, rows)
 
     def types_of(self, schema: pa.Schema) -> dict[str, str]:
-        """The columns of an Arrow schema: name → type in SQL."""
         types = self._connection.from_arrow(schema.empty_table()).types
         return dict(zip(schema.names, map(str, types), strict=True))
 
     def parse(self, sql: str) -> SelectStatement:
-        """What a statement names; it is not run.
-
-        Raises:
-            NotAStatement: it is no single statement that reads.
+        """The names in a statement, which is not run. Raises NotAStatement unless it is a single one that
+        reads.
         """
         return SelectStatement.parse(sql, self._connection)
 
@@ -107,7 +95,8 @@ class LockedDatabase:
         """The rows of a statement.
 
         Raises:
-            NotAStatement: it names what is not there, needs too much memory, or was stopped after `seconds`.
+            NotAStatement: it names what does not exist, needs too much memory, or was stopped after
+                `seconds`.
         """
         with self._errors_of(sql, parameters, seconds), self._stopped_after(seconds):
             relation = self._connection.sql(sql, params=list(parameters) or None)
@@ -115,7 +104,6 @@ class LockedDatabase:
 
     @contextmanager
     def stream(self, sql: str, parameters: Sequence[Any], seconds: float | None) -> Iterator[RowBatches]:
-        """The rows of a statement, one batch in memory at a time; otherwise as `rows`."""
         with self._stopped_after(seconds):
             with self._errors_of(sql, parameters, seconds):
                 relation = self._connection.sql(sql, params=list(parameters) or None)
@@ -137,8 +125,8 @@ class LockedDatabase:
             yield batch
 
     def _interruptibly(self, work: Callable[[], Result]) -> Result:
-        """`work` of DuckDB, which does not always look for Ctrl-C itself. Ctrl-C reaches a main thread that
-        waits for another one, and no thread that is in DuckDB.
+        """Do `work` of DuckDB, which does not always look for Ctrl-C itself: Ctrl-C reaches a main thread
+        that waits for another one, and no thread that is in DuckDB.
         """
         if threading.current_thread() is not threading.main_thread():
             return work()
@@ -153,7 +141,7 @@ class LockedDatabase:
 
     @contextmanager
     def _errors_of(self, sql: str, parameters: Sequence[Any], seconds: float | None) -> Iterator[None]:
-        """Gives errors of the block their words. Those of a stream come as an OSError of Arrow."""
+        """Rewords errors of the block. Those of a stream are raised as an OSError of Arrow."""
         try:
             yield
         except (duckdb.Error, OSError) as error:
@@ -169,8 +157,8 @@ class LockedDatabase:
             raise KeyboardInterrupt from error
 
     def _message_with_place(self, sql: str, parameters: Sequence[Any]) -> str | None:
-        """The message of a statement that can't be bound: DuckDB says where only to who executes it at once.
-        None where it can be bound.
+        """The message of a statement that can't be bound, with the place, which DuckDB tells only when the
+        statement is executed at once; None where it can be bound.
         """
         try:
             self._connection.execute(f"{_EXPLAIN}{sql}", list(parameters) or None).fetchall()
@@ -180,7 +168,6 @@ class LockedDatabase:
 
     @contextmanager
     def _stopped_after(self, seconds: float | None) -> Iterator[None]:
-        """Interrupts what the block does with the connection after some seconds."""
         if seconds is None:
             yield
             return

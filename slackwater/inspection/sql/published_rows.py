@@ -1,16 +1,15 @@
 """SQL for the rows of `published` as of an earlier ledger row, from `published` as it is and `corrections`.
 
-A row that no later correction has touched is still there, with the seq of its last correction in `run_seq`.
-A window of which rows were updated or withdrawn since is made again from all of its corrections up to then.
-Two rules say which of these stand; the corrections themselves tell which of the two is that of the pipeline:
+A row that no later correction has touched is still there, with the seq of its last correction in `run_seq`. A
+window whose rows were updated or withdrawn since is rebuilt from all of its corrections up to then. Two rules
+say which of these count; the corrections themselves show which rule is the pipeline's:
 
 - Where a trigger purges, each firing has rows of its own, and a correction replaces the one before it of the
-  same firing. A row of a process function stands for itself, too: its corrections have one run_id.
+same firing. So does a row of a process function: its corrections have one run_id.
 - Otherwise a correction replaces the one before it of the same window, whichever firing that was of.
 
-Under the first rule every firing begins with an insert, and nothing but an insert follows a withdrawal. A
-window that keeps to this has the same rows by either rule: the first correction that replaces a row of
-another firing finds none of its own that stands.
+Under the first rule every firing begins with an insert, and only an insert follows a withdrawal. A window
+that keeps to this has the same rows by either rule.
 """
 
 from collections.abc import Sequence
@@ -34,23 +33,17 @@ def published_at(
     """SQL for the rows of `published` as of the ledger row `seq`.
 
     Args:
-        seq: up to which corrections count.
         published_seq: the seq up to which `published` was rolled forward.
-        published_view: SQL for the view of `published` as it is.
-        columns: its columns.
+        published_view, columns: SQL for the view of `published` as it is, and its columns.
         window: the columns of key and window.
         results: the result columns that corrections have.
     """
-    row = ", ".join(map(quoted, [*window, "timestamp", "ordinal"]))
-    is_same_row = " AND ".join(
-        f"a.{quoted(name)} IS NOT DISTINCT FROM b.{quoted(name)}"
-        for name in [*window, "timestamp", "ordinal"]
-    )
+    identity = list(map(quoted, [*window, "timestamp", "ordinal"]))
+    row = ", ".join(identity)
+    is_same_row = " AND ".join(f"a.{name} IS NOT DISTINCT FROM b.{name}" for name in identity)
     firing = f"{row}, firing, CASE WHEN timestamp IS NULL THEN '' ELSE run_id END"
-    values = {name: f'"new".{quoted(name)}' for name in results} | {
-        "run_seq": "seq",
-        "window_date": DAY_OF_ROW,
-    }
+    values = {name: f'"new".{quoted(name)}' for name in results}
+    values |= {"run_seq": "seq", "window_date": DAY_OF_ROW}
     corrected_columns = ", ".join(f"{values.get(name, quoted(name))} AS {quoted(name)}" for name in columns)
     return f"""
         WITH touched AS (

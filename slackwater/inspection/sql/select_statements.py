@@ -1,7 +1,5 @@
-"""Reads a SELECT statement of DuckDB's SQL as a syntax tree: which tables and functions it names.
-
-Nothing here runs a statement or knows a table by name. The tree is DuckDB's own, so that a text means here
-what it means when it runs.
+"""Reads a SELECT statement of DuckDB's SQL as a syntax tree: which tables and functions it names. Nothing
+here runs a statement. The tree is DuckDB's own, so that a text means here what it means when it runs.
 """
 
 import json
@@ -21,12 +19,7 @@ _LIST_OF_TABLES = "tables"
 
 @dataclass(frozen=True)
 class TableFunction:
-    """A call in FROM, such as ``windows_at(5)``.
-
-    Attributes:
-        name: of the function, in lower case.
-        arguments: as texts; None for one that is no constant.
-    """
+    """A call in FROM, such as ``windows_at(5)``. Arguments are texts; None for one that is no constant."""
 
     name: str
     arguments: tuple[str | None, ...]
@@ -34,14 +27,12 @@ class TableFunction:
 
 @dataclass(frozen=True, kw_only=True)
 class SelectStatement:
-    """What a SELECT statement names, all in lower case.
+    """The names in a SELECT statement, in lower case.
 
     Attributes:
-        sql: the statement.
-        tables: tables and views; one that a schema qualifies with a dot.
+        tables: tables and views; one that a schema qualifies has a dot.
         own_tables: names that WITH gives.
-        functions: scalar and aggregate functions.
-        table_functions: calls in FROM.
+        functions, table_functions: scalar and aggregate functions; calls in FROM.
         shown_list: what SHOW is to list, "tables" for SHOW TABLES; None for other statements.
         describes: whether it is DESCRIBE or SUMMARIZE.
     """
@@ -101,14 +92,13 @@ class SelectStatement:
 
     @property
     def is_description(self) -> bool:
-        """Whether its rows are about columns or tables: there are few, and it can't stand inside another
+        """Whether its rows are about columns or tables: they are few, and it can't be part of another
         statement.
         """
         return self.shown_list is not None or self.describes
 
     @property
     def shows_tables(self) -> bool:
-        """Whether it is SHOW TABLES."""
         return self.shown_list == _LIST_OF_TABLES
 
 
@@ -125,7 +115,6 @@ def _constant(node: Mapping[str, Any]) -> str | None:
 
 
 def _nodes(tree: Any) -> Iterator[Mapping[str, Any]]:
-    """Every object in a tree of JSON."""
     if isinstance(tree, dict):
         yield tree
         tree = list(tree.values())

@@ -1,6 +1,6 @@
 """Answers statements that people write: checks that a statement only reads the views, and limits its answer.
 
-Two guards stand behind each other. Here a statement is refused that names a table, a table function or a
+There are two guards. Here a statement is refused that names a table, a table function or a
 function beside those that a pipeline's views need. DuckDB itself (`LineageViews`) opens no file outside of
 the pipeline's tables, loads no extension, has no network, writes nothing, and its settings are locked.
 """
@@ -98,7 +98,7 @@ def answer(views: LineageViews, sql: str, limit: int, *, seconds: float | None =
 
 @contextmanager
 def answer_in_batches(views: LineageViews, sql: str, *, seconds: float | None = None) -> Iterator[RowBatches]:
-    """All rows of a statement as a stream, of which one batch is in memory at a time.
+    """All rows of a statement as a stream; one batch is in memory at a time.
 
     Raises:
         NotAStatement: see `answer`.
@@ -118,7 +118,6 @@ def _batches(views: LineageViews, statement: SelectStatement, seconds: float | N
 
 
 def list_of_views(views: LineageViews) -> pa.Table:
-    """The views and what each holds."""
     functions: Mapping[str, str] = {
         f"{name}(seq)": "the same as of a ledger row, or of a branch" for name in views.names_at
     }

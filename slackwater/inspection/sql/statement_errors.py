@@ -1,7 +1,5 @@
-"""Turns what DuckDB says about a statement into a sentence, its hint, and the line with carets under the
-place.
-
-Text in, text out; runs nothing.
+"""Turns DuckDB's message about a statement into a sentence, its hint, and the line with carets under the
+place. Text in, text out.
 """
 
 import json
@@ -21,7 +19,6 @@ class NotAStatement(UsageError):
 
 
 def has_place(message: str) -> bool:
-    """Whether DuckDB's message has the details in JSON, as it gives them to who executes a statement."""
     return message.endswith("}")
 
 
@@ -31,7 +28,7 @@ def error_of_statement(
     """The error to raise where a statement has failed with DuckDB's `message`.
 
     Args:
-        seconds: after which the statement was to be stopped.
+        seconds: the statement was to be stopped after these.
         offset: how many characters DuckDB has read before `sql`.
     """
     kind, _, details_text = message.partition(": ")
@@ -75,8 +72,8 @@ def text_with_place(message: str, sql: str, location: str | None, offset: int = 
 
 
 def _without_noise(message: str) -> list[str]:
-    """The lines of a message: what DuckDB advises about its own settings, of which none can be changed here,
-    and all but the first candidates of many are left out.
+    """The lines of a message, without advice on DuckDB's settings, which can't be changed here, and without
+    all but the first candidates.
     """
     message = message.partition("\n\nLINE ")[0].replace("\t", "  ")
     lines = [line.rstrip() for line in message.splitlines() if line.strip()]

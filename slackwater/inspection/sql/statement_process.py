@@ -32,14 +32,8 @@ _READY: Final = "ready"
 
 @dataclass(frozen=True, kw_only=True)
 class StatementQuestion:
-    """A statement about one pipeline.
-
-    Attributes:
-        pipeline, warehouse: whose tables.
-        seq: the ledger row as of which the views are.
-        sql: the statement.
-        limit: how many rows to answer with; None for all of them, in batches.
-        seconds: after which the statement is stopped.
+    """A statement about one pipeline, as of a ledger row. `limit`: how many rows to answer with; None: all,
+    in batches. It is stopped after `seconds`.
     """
 
     pipeline: str
@@ -51,11 +45,6 @@ class StatementQuestion:
 
 
 def answer_in_process(question: StatementQuestion) -> SqlAnswer:
-    """The first rows of a statement, as `answer` gives them.
-
-    Raises:
-        NotAStatement: see `answer`.
-    """
     with _replies_to(question) as replies:
         result = next(replies)
         assert isinstance(result, SqlAnswer)
@@ -64,7 +53,6 @@ def answer_in_process(question: StatementQuestion) -> SqlAnswer:
 
 @contextmanager
 def batches_in_process(question: StatementQuestion) -> Iterator[RowBatches]:
-    """All rows of a statement as a stream, as `answer_in_batches` gives them."""
     with _replies_to(question) as replies:
         schema = next(replies)
         yield RowBatches(schema, iter(replies.__next__, None))
@@ -114,7 +102,6 @@ def _replies(connection: Connection, question: StatementQuestion) -> Iterator[An
 
 
 def work(descriptor: int) -> None:
-    """The main function of the process, which answers the question that comes through a connection."""
     end_with_parent()
     with Connection(descriptor) as connection, suppress(BrokenPipeError):
         question = connection.recv()

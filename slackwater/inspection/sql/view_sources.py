@@ -1,6 +1,5 @@
-"""Of each ready view of a pipeline: which files hold its rows, which rows of them count, and the columns.
-
-Knows no engine: DuckDB, polars and Spark make their views of these.
+"""For each ready view of a pipeline: which files hold its rows, which of their rows count, and the columns.
+Knows no engine: DuckDB, polars and Spark make their views from these.
 """
 
 from bisect import bisect_left
@@ -60,9 +59,8 @@ class ViewSource:
     """Where the rows of a view are.
 
     Attributes:
-        files: the files that hold them.
-        columns: the view's columns beside `run_seq`, as the files have them. A column of the source that is
-            called `run_seq` itself is called `source_run_seq` in the view.
+        columns: the view's columns beside `run_seq`, as the files have them. A source column `run_seq` is
+            called `source_run_seq` in the view.
         seqs: run_id → seq of the runs whose rows count; the view has the seq as its first column, `run_seq`.
             None: every row counts, and there is no such column.
     """
@@ -72,12 +70,10 @@ class ViewSource:
     seqs: Mapping[str, int] | None = None
 
     def name_in_view(self, column: str) -> str:
-        """What a column of the files is called in the view."""
         return f"source_{column}" if self.seqs is not None and column.lower() == RUN_SEQ else column
 
     @property
     def schema(self) -> pa.Schema:
-        """All columns of the view."""
         seq_column = [] if self.seqs is None else [pa.field(RUN_SEQ, pa.int64())]
         return pa.schema(
             [*seq_column, *(column.with_name(self.name_in_view(column.name)) for column in self.columns)]
@@ -86,12 +82,7 @@ class ViewSource:
 
 @dataclass(frozen=True)
 class ViewSources:
-    """The sources of all views of a pipeline.
-
-    Attributes:
-        inspection: the pipeline's tables.
-        key_group: only files are sources that may hold rows of this key group; None: all.
-    """
+    """The sources of all views of a pipeline. `key_group`: only files that may hold its rows; None: all."""
 
     inspection: Inspection
     key_group: int | None = None
@@ -99,20 +90,19 @@ class ViewSources:
 
     @property
     def names(self) -> list[str]:
-        """The views of now, those that summarise come first; then every table as it is stored."""
+        """The views of now, the most useful first; then every table as it is stored."""
         live = (*LIVE_VIEWS, *(name for name in self.folders if name.startswith(SIDE)))
         ready = (PUBLISHED, *(f"{name}_live" for name in live), *(f"{name}_now" for name in SNAPSHOT_VIEWS))
         return [*ready, *(name for name in self.folders if name not in ready)]
 
     @property
     def names_at(self) -> list[str]:
-        """The table functions that give a view as of a ledger row."""
         sides = (name for name in self.folders if name.startswith(SIDE))
         return [f"{name}_at" for name in (PUBLISHED, *LIVE_VIEWS, *sides, *SNAPSHOT_VIEWS)]
 
     def current(self, name: str) -> str:
         """The view of now that a table function gives as of other rows: `late_live` for `late_at`; any other
-        name as it is.
+        name unchanged.
         """
         subject, _, ending = name.rpartition("_")
         if ending != "at" or name not in self.names_at:
@@ -122,7 +112,6 @@ class ViewSources:
 
     @cached_property
     def folders(self) -> dict[str, Folder]:
-        """Every table of the pipeline, those of side outputs included."""
         folders = dict(self.inspection.tables.folders)
         root = folders["runs"].uri.removesuffix("/runs")
         for info in filesystem(root).get_file_info(pafs.FileSelector("", allow_not_found=True)):
@@ -134,8 +123,8 @@ class ViewSources:
         return folders
 
     def source(self, view: str, row: LedgerRow) -> ViewSource:
-        """The source of the view `view` (`panes_live`, `windows_now`, the name of a table) as of a ledger
-        row; a table as it is stored is as of now. Not for `published` as of an earlier row.
+        """The source of a view (`panes_live`, `windows_now`, the name of a table) as of a ledger row; a table
+        as it is stored is as of now. Not for `published` as of an earlier row.
 
         Raises:
             NotAView: there is no such view.
@@ -179,7 +168,7 @@ def _without_run_id(schema: pa.Schema) -> pa.Schema:
 
 
 def _files_of_runs(files: StoredFiles, seqs: Mapping[str, int]) -> StoredFiles:
-    """Those of `files` that may hold rows of one of the runs, by the log's bounds of `run_id`."""
+    """The files that may hold rows of one of the runs, by the log's bounds of `run_id`."""
     actions, low, high = files.actions, "min.run_id", "max.run_id"
     if f"partition.{_RUN_ID}" in actions.column_names:
         low = high = f"partition.{_RUN_ID}"
@@ -192,7 +181,7 @@ def _files_of_runs(files: StoredFiles, seqs: Mapping[str, int]) -> StoredFiles:
 
 
 def _has_between(run_ids: list[str], least: str | None, greatest: str | None) -> bool:
-    """Whether one of `run_ids`, in order, lies within the bounds of a file; a file without bounds may hold
+    """Whether one of the sorted `run_ids` lies within the bounds of a file; a file without bounds may hold
     any.
     """
     if least is None or greatest is None:

@@ -44,7 +44,6 @@ from slackwater.tables.file_relations import quoted, relation, sql_equality, tex
 from slackwater.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.tables.named_keys import key_scalars
 from slackwater.tables.stores import is_local
-from slackwater.tables.warehouse import APPLICATION
 
 # The view of `published` as it is, where `published` itself is as of an earlier row.
 # DuckDB verifies no checksum. To check so many bytes takes 20 ms; of more the footers are checked.
@@ -56,12 +55,8 @@ _DERIVED_COLUMNS = {"window_date": DAY_OF_ROW}
 
 @dataclass(frozen=True)
 class LineageViews:
-    """The views of one pipeline as of a ledger row. Of one thread at a time; close it, or use it in `with`.
-
-    Attributes:
-        inspection: the pipeline's tables.
-        row: the ledger row as of which the views are.
-        key: the key of which rows are wanted; None: of all.
+    """The views of one pipeline as of a ledger row, of one key or of all. For one thread at a time; use it in
+    `with`.
     """
 
     inspection: Inspection
@@ -106,40 +101,29 @@ class LineageViews:
         self.close()
 
     def close(self) -> None:
-        """Free what the database holds."""
         self._database.close()
 
     @property
     def names(self) -> list[str]:
-        """The views, the most asked for first."""
         return self._sources.names
 
     @property
     def names_at(self) -> list[str]:
-        """The table functions that give a view as of a ledger row or a branch."""
         return self._sources.names_at
 
     def schema(self, view: str) -> pa.Schema:
-        """The columns of a view (``late_live``) or of what a table function gives (``late_at``).
-
-        Raises:
-            NotAView: there is no such view.
-        """
+        """The columns of a view (``late_live``) or of what a table function gives (``late_at``)."""
         return self._sources.source(self._sources.current(view), self.row).schema
 
     def types_of(self, view: str) -> dict[str, str]:
-        """The columns of a view: name → type in SQL."""
         return self._database.types_of(self.schema(view))
 
     def query(self, sql: str, parameters: Sequence[Any] = (), *, seconds: float | None = None) -> pa.Table:
         """The rows of a SELECT statement; `parameters` are the values of its question marks.
 
-        Args:
-            seconds: after which the statement is stopped.
-
         Raises:
-            NotAStatement: it is no statement that can be asked here, names what is not there, needs too much
-                memory, or took too long.
+            NotAStatement: it is no statement that can be asked here, names what does not exist, needs too
+                much memory, or was stopped after `seconds`.
             SnapshotGone, DamagedFile: the files of a view can't be read.
         """
         self._define_views(self.parse(sql))
@@ -150,23 +134,14 @@ class LineageViews:
     def batches(
         self, sql: str, parameters: Sequence[Any] = (), *, seconds: float | None = None
     ) -> Iterator[RowBatches]:
-        """The rows of a statement as a stream, of which one batch is in memory at a time; otherwise as
-        `query`.
-        """
         self._define_views(self.parse(sql))
         with self._naming_damaged_file(), self._database.stream(sql, parameters, seconds) as batches:
             yield batches
 
     def define(self, name: str, files: StoredFiles) -> None:
-        """Let statements name the rows of `files`, some of a table's, as a view that is none of `names`."""
         self._define_source(name, ViewSource(files, files.schema))
 
     def parse(self, sql: str) -> SelectStatement:
-        """What a statement names; it is not run.
-
-        Raises:
-            NotAStatement: it is no single statement that reads.
-        """
         return self._database.parse(sql)
 
     def condition_on_key(self, key: str) -> tuple[str, list[Any]]:
@@ -188,7 +163,6 @@ class LineageViews:
 
     @contextmanager
     def _naming_damaged_file(self) -> Iterator[None]:
-        """Replaces the error of a statement by a DamagedFile where a file of its views is damaged or gone."""
         try:
             yield
         except NotAStatement as error:
@@ -210,7 +184,6 @@ class LineageViews:
                 self._define_view(name, name, self.row)
 
     def _define_function(self, function: TableFunction) -> None:
-        """Let a table function give its view as of the ledger row that the call names."""
         argument = function.arguments[0] if len(function.arguments) == 1 else None
         if argument is None:
             raise NotAStatement(
@@ -232,7 +205,6 @@ class LineageViews:
             )
 
     def _define_view(self, name: str, view: str, row: LedgerRow) -> None:
-        """Define the view `view` as of `row` under the name `name`."""
         if name in self._sources_of_views:
             return
         source = self._sources.source(view, row)
@@ -247,10 +219,8 @@ class LineageViews:
         self._sources_of_views[name] = source
 
     def _is_before_published(self, row: LedgerRow) -> bool:
-        """Whether `published` has moved on since the ledger row.
-
-        Raises:
-            NotAView: the row is on a branch beside main.
+        """Whether `published` has moved on since the ledger row; raises NotAView for a row of another
+        branch.
         """
         if row.branch != MAIN:
             raise NotAView(
@@ -278,11 +248,9 @@ class LineageViews:
 
     @cached_property
     def _published_seq(self) -> int:
-        table = self.inspection.tables[PUBLISHED].find()
-        return 0 if table is None else table.transaction_version(APPLICATION) or 0
+        return self.inspection.published_seq()
 
     def _select(self, name: str, source: ViewSource) -> str:
-        """SQL for the rows of a view."""
         if is_local(source.files.uri):
             source.files.check_contents(_CHECKED_BYTES)
             rows = relation(source.files, self._database.types_of(source.files.schema), _DERIVED_COLUMNS)

@@ -1,6 +1,5 @@
 """One key of a lineage as of a ledger row: the runs that count there, the snapshot, and the rows of the key.
-
-The ground on which the parts of a window's explanation stand; it answers no question itself.
+All parts of a window's explanation read from it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,14 +20,11 @@ from slackwater.tables.warehouse import Tables
 
 @dataclass(frozen=True)
 class LineageAsOf:
-    """What the parts of an explanation read from.
+    """What the parts of an explanation read from, as of the ledger row `head`.
 
     Attributes:
-        pipeline: its declaration.
-        head: the ledger row as of which is looked.
-        key_rows: the rows of the key.
         last_seq: the newest ledger row, of all branches, that is looked at.
-        since: runs whose slices end by then have nothing of what is asked; None: any may.
+        since: runs whose slices end by then hold nothing of interest; None: any may.
     """
 
     pipeline: Pipeline
@@ -43,7 +39,7 @@ class LineageAsOf:
 
     @cached_property
     def live_runs(self) -> tuple[LedgerRow, ...]:
-        """The runs that count at the head and may have something of what is asked, in slice order."""
+        """The runs that count at the head and may hold something of interest, in slice order."""
         return tuple(self.tables.ledger.live_runs(self.head, self.since))
 
     def from_window(self, start: datetime | None) -> "LineageAsOf":
@@ -55,23 +51,21 @@ class LineageAsOf:
 
     @cached_property
     def places(self) -> Mapping[str, int]:
-        """run_id → its place among the live runs."""
         return {row.run_id: place for place, row in enumerate(self.live_runs)}
 
     @cached_property
     def owner(self) -> LedgerRow | None:
-        """The run whose snapshot is parked at the head."""
         return self.tables.ledger.snapshot_owner(self.head)
 
     @cached_property
     def window_columns(self) -> tuple[str, ...]:
-        """The columns of a window: its bounds, and those that its class declares."""
+        """The columns of a window: its bounds, and what its class declares."""
         names = self.tables["timers"].schema.names
         return tuple(names[names.index("window_start") : names.index("service")])
 
     @cached_property
     def result_columns(self) -> tuple[str, ...]:
-        """The columns of results, those that are no longer declared included."""
+        """The columns of results, also those that are no longer declared."""
         names = self.tables["panes"].schema.names
         engine_columns = {"kind", "elements", "watermark", "tick_end", "cause_arrival"}
         return tuple(name for name in names[names.index("timestamp") + 1 :] if name not in engine_columns)
@@ -79,8 +73,8 @@ class LineageAsOf:
     def runs_that_may_hold(
         self, start: datetime | None, cleanup_time: datetime | None
     ) -> Iterator[LedgerRow]:
-        """The live runs that may have parked a window, newest first: those that end after its first element
-        may have arrived, and before the watermark has passed its cleanup time. None: no such bound.
+        """The live runs that may have parked a window, newest first: they end after its first element may
+        have arrived, and before the watermark has passed its cleanup time. None: no such bound.
         """
         least_end = None if start is None else start - self.pipeline.max_ahead
         for run in reversed(self.live_runs):
@@ -92,13 +86,12 @@ class LineageAsOf:
             yield run
 
     def run_of(self, run_id: str) -> LedgerRow | None:
-        """The ledger row of a run, live or not; None where it was never committed."""
         place = self.places.get(run_id)
         return self.tables.ledger.by_run_id(run_id) if place is None else self.live_runs[place]
 
     def progress(self, run: LedgerRow | None = None) -> Sequence[Mapping[str, Any]]:
-        """The rows of `source_progress` in the snapshot of `run`, by default that of the head, the pipeline's
-        own row first; empty where that snapshot is not kept.
+        """The rows of `source_progress` in the snapshot of `run` (default: the head's), the pipeline's own
+        row first; empty where that snapshot is not kept.
         """
         owner = self.owner if run is None else run
         if owner is None:
@@ -111,7 +104,7 @@ class LineageAsOf:
 
 
 def live_rows(lineage: LineageAsOf, rows: pa.Table) -> list[dict[str, Any]]:
-    """Those of `rows` that live runs have written, in the order of the runs, with their `place`."""
+    """The rows that live runs have written, in the order of the runs, with their `place`."""
     places = lineage.places
     live = [row | {"place": places[row["run_id"]]} for row in python_rows(rows) if row["run_id"] in places]
     return sorted(live, key=lambda row: row["place"])

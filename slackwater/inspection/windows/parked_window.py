@@ -17,8 +17,8 @@ from slackwater.tables.python_rows import python_rows
 
 @dataclass(frozen=True, kw_only=True)
 class KeptState:
-    """State of a window that stands in `keyed_state`: its descriptor's name, and in how many rows it is kept
-    (pieces of a long list, entries of a map).
+    """State of a window in `keyed_state`: its descriptor's name, and in how many rows it is kept (pieces of a
+    long list, entries of a map).
     """
 
     state_name: str
@@ -27,14 +27,13 @@ class KeptState:
 
 @dataclass(frozen=True, kw_only=True)
 class ParkedWindow:
-    """The window's row of `window_state`, and what belongs to it in the other tables of the snapshot.
+    """The window's row of `window_state`, and what belongs to it in the other tables of the snapshot of run
+    `seq`.
 
     Attributes:
-        seq: of the run whose snapshot it is.
         elements: in the window's contents; 0 for one that is purged.
-        firings, last_fired_at, cleanup_time, first_arrival, last_arrival: as in `window_state`.
         accumulators: the parts of results that are accumulated, by column.
-        contents, trigger_state, user_state: values of JSON, None where there is no such state.
+        contents, trigger_state, user_state: values of JSON; None where there is no such state.
         timers: pending, the next ones first.
         states: state of the window in `keyed_state`.
     """
@@ -54,7 +53,7 @@ class ParkedWindow:
     states: Sequence[KeptState]
 
     def readable_parts(self) -> Iterator[tuple[str, Any]]:
-        """The name and the value of each accumulated part that a person can read: exact sums and sketches are
+        """Name and value of each accumulated part that a person can read: exact sums and sketches are
         bytes.
         """
         for name, value in self.accumulators.items():
@@ -63,7 +62,6 @@ class ParkedWindow:
 
 
 def row_of(lineage: LineageAsOf, window: WindowColumns) -> dict[str, Any] | None:
-    """The window's row of `window_state`; None where it is not open."""
     rows = lineage.key_rows.parked_rows("window_state", lineage.owner, condition_of(window)[0])
     return next(iter(python_rows(rows)), None)
 
@@ -71,7 +69,6 @@ def row_of(lineage: LineageAsOf, window: WindowColumns) -> dict[str, Any] | None
 def parked_window(
     lineage: LineageAsOf, row: Mapping[str, Any], timers: Sequence[Mapping[str, Any]]
 ) -> ParkedWindow:
-    """The parked window whose row of `window_state` and whose timers these are."""
     assert lineage.owner is not None, "a window is parked in the snapshot of a run"
     return ParkedWindow(
         seq=lineage.owner.seq,

@@ -1,7 +1,5 @@
-"""Reads the rows of one window from the source: of each run that may have given it elements the rows of the
-key, judged and timed as the run judged and timed them.
-
-Starts no JVM. A source that only Spark can read is refused.
+"""Reads the rows of one window from the source: for each run that may have given it elements the rows of the
+key, judged and timed as the run did. Starts no JVM; a source that only Spark can read is refused.
 """
 
 from collections import Counter, namedtuple
@@ -24,6 +22,7 @@ from slackwater.engine.transport.in_process import InProcess
 from slackwater.errors import UsageError
 from slackwater.inspection.windows.lineage_as_of import LineageAsOf, live_rows
 from slackwater.inspection.windows.window_search import WindowColumns, merges
+from slackwater.pipelines import Pipeline
 from slackwater.runs.lineage.recorded_run import recorded_slice, refuse_vacuumed
 from slackwater.tables.ledger.row_kinds import RowKind
 from slackwater.tables.ledger.rows import LedgerRow
@@ -37,11 +36,10 @@ from slackwater.windowing.windows import GLOBAL_WINDOW
 
 @dataclass(frozen=True, kw_only=True)
 class RowOfWindow:
-    """A row of the source that belongs to the window.
+    """A row of the source that belongs to the window, and the run that took it in.
 
     Attributes:
-        seq: of the run that took it in.
-        arrival_time, event_time: its times; a row that was redriven or folded counts by its new arrival.
+        arrival_time, event_time: a row that was redriven or folded counts by its new arrival.
         is_late: whether it came too late for the window and is not in it.
         watermark: when it arrived; None before the first.
         values: the other columns.
@@ -66,13 +64,13 @@ def rows_of_window(
     first_arrival: datetime | None,
     collected_by: int | None,
 ) -> list[RowOfWindow]:
-    """The rows of the window in the order in which the pipeline takes them. Rows that `where` leaves out,
-    unusable ones, and those that arrived after the run that collected the window are not among them: late
-    ones stand in `late_events`.
+    """The rows of the window in the order in which the pipeline takes them, without rows that `where` leaves
+    out, unusable ones, and rows that arrived after the run that collected the window: `late_events` has the
+    late ones.
 
     Raises:
         NeedsSpark: a source has deletion vectors or renamed columns.
-        CannotRepeat, SnapshotGone: the input of a run, or the snapshot before it, is not there any more.
+        CannotRepeat, SnapshotGone: the input of a run, or the snapshot before it, is gone.
     """
     rows: list[RowOfWindow] = []
     for run in _runs_to_read(lineage, window, first_arrival, collected_by):
@@ -83,7 +81,6 @@ def rows_of_window(
 def _runs_to_read(
     lineage: LineageAsOf, window: WindowColumns, first_arrival: datetime | None, collected_by: int | None
 ) -> list[LedgerRow]:
-    """The live runs from the one in which the first element arrived to the one that collected the window."""
     start: datetime | None = window["window_start"]
     first = first_arrival or (None if start is None else start - lineage.pipeline.max_ahead)
     runs = []
@@ -98,11 +95,7 @@ def _runs_to_read(
 def rows_of_run(
     lineage: LineageAsOf, warehouse: Warehouse, run: LedgerRow, window: WindowColumns
 ) -> list[RowOfWindow]:
-    """The rows of the window that one run has read, those that came too late for it included.
-
-    Raises:
-        NeedsSpark, CannotRepeat, SnapshotGone: as of `rows_of_window`.
-    """
+    """The rows of the window that one run has read, late ones included. Raises as `rows_of_window`."""
     pipeline = lineage.pipeline
     work = recorded_slice(pipeline, warehouse, lineage.tables, run)
     scan = work.scan()
@@ -123,13 +116,6 @@ def rows_of_run(
     timeline, _ = work.timeline(scan, work.progress(), InProcess())
     watermarks = _watermarks(lineage, timeline, elements)
     is_late = _is_late(lineage, elements, window, watermarks, timeline.collected_mark)
-    roles = pipeline.roles
-    names = [
-        name
-        for name in source_columns(elements.column_names)
-        if name not in (roles.event_time, roles.arrival_time, *pipeline.keys)
-    ]
-    values = python_rows(elements.select(names))
     return [
         RowOfWindow(
             seq=run.seq,
@@ -144,14 +130,20 @@ def rows_of_run(
             elements.column(EVENT).to_pylist(),
             is_late,
             watermarks,
-            values,
+            _other_values(pipeline, elements),
             strict=True,
         )
     ]
 
 
+def _other_values(pipeline: Pipeline, elements: pa.Table) -> list[dict[str, Any]]:
+    """The values of each row beside its key and its times."""
+    own_names = {pipeline.roles.event_time, pipeline.roles.arrival_time, *pipeline.keys}
+    names = [name for name in source_columns(elements.column_names) if name not in own_names]
+    return python_rows(elements.select(names))
+
+
 def _elements_of_key(lineage: LineageAsOf, scan: SliceScan) -> pa.Table | None:
-    """The elements of the key in a slice."""
     judge, parts = Judge.of(lineage.pipeline, scan), []
     for group in scan.groups():
         for batch in scan.read(group):
@@ -168,8 +160,8 @@ def _elements_of_key(lineage: LineageAsOf, scan: SliceScan) -> pa.Table | None:
 
 
 def _is_in_window(lineage: LineageAsOf, elements: pa.Table, window: WindowColumns) -> np.ndarray:
-    """For each element, whether it belongs to the window: in the span of a session, at its place in the grid
-    of other windows, or by the answer of the assigner.
+    """For each element, whether it belongs to the window: by the span of a session, its place in the grid of
+    other windows, or the answer of the assigner.
     """
     assigner = lineage.pipeline.windows
     times = elements.column(EVENT if assigner.is_event_time else ARRIVAL).to_numpy()
@@ -184,7 +176,6 @@ def _is_in_window(lineage: LineageAsOf, elements: pa.Table, window: WindowColumn
 
 
 def _assigned_windows(lineage: LineageAsOf, elements: pa.Table, times: np.ndarray) -> Iterator[Sequence[Any]]:
-    """The windows that the assigner gives each element."""
     assigner = lineage.pipeline.windows
     names = element_columns(lineage.pipeline, elements.column_names)
     element_class: Any = namedtuple("Element", names)  # type: ignore[misc]
@@ -201,7 +192,6 @@ class _Clock:
 
 
 def _is_same(lineage: LineageAsOf, assigned_window: Any, window: WindowColumns) -> bool:
-    """Whether an assigned window is this one, or, where windows merge, part of it."""
     if assigned_window is GLOBAL_WINDOW:
         return window["window_end"] is None
     start, end = window["window_start"], window["window_end"]

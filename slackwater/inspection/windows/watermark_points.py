@@ -30,8 +30,8 @@ def watermark_points(
     firings: Sequence[WindowFiring],
     elements: WindowElements,
 ) -> list[WatermarkPoint]:
-    """What is recorded of the watermark from the first run that may have held the window to the one that
-    collected it, in order of the clock.
+    """The recorded watermarks from the first run that may have held the window to the one that collected it,
+    in order of the clock.
     """
     moments = [
         *_of_runs(lineage, start, cleanup_time),

@@ -1,5 +1,5 @@
 """The answer to "what about this window?" in a sentence or two: what it waits for and what holds it back, or
-what became of it. The verb prints it first, the page shows it above its drawing.
+what became of it.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _NAMED_PARTITIONS = 3
 
 
 def answer(life: WindowExplanation) -> str:
-    """The state of the window, what it waits for, and what holds that back, as one line."""
+    """The state of the window, what it waits for, and what holds that back, on one line."""
     status: str = life.window.status
     if life.window.status is WindowStatus.HAS_FIRED:
         status = f"fired {_times(life)} and still open"
@@ -32,7 +32,6 @@ def answer(life: WindowExplanation) -> str:
 
 
 def further_sentences(life: WindowExplanation) -> list[str]:
-    """What else one has to know: that no run goes on, that `published` lags, which rows would help."""
     return [*_sentences_of_lineage(life), *_sentences_of_waiting(life), *_sentences_of_window(life)]
 
 
@@ -77,16 +76,14 @@ def _clauses_of_time(life: WindowExplanation, goal_time: datetime) -> Iterator[s
             yield f"no timer will make it fire, its trigger is {life.window.trigger}"
     if waiting.domain == "processing":
         clock = short_time_text(waiting.clock)
-        yield f"{goal} {short_time_text(goal_time)} on the clock, which stands at {clock}"
+        yield f"{goal} {short_time_text(goal_time)} on the clock, which is at {clock}"
         return
     yield f"{goal} watermark {_goal_and_progress(goal_time, waiting.present)}"
     yield from _holders(life)
 
 
 def _goal_and_progress(goal_time: datetime, present: datetime | None) -> str:
-    """The watermark that is needed and the one that there is; to the millisecond where they are as near as
-    that.
-    """
+    """The watermark that is needed and the present one; to the millisecond where they are that near."""
     if present is None:
         return f"{short_time_text(goal_time)}, there is none yet"
     texts = short_time_text(goal_time), short_time_text(present)
@@ -105,7 +102,7 @@ def _holders(life: WindowExplanation) -> Iterator[str]:
     waiting = life.waits_for
     holders = waiting.held_back_by
     if waiting.is_idle:
-        yield "every source partition is idle, so it stands still until a row arrives"
+        yield "every source partition is idle, so it does not move until a row arrives"
     elif not holders:
         yield "no source partition holds it back: the next end of a tick reaches it"
     elif holders[0].source_partition == "" and len(holders) == 1:
@@ -225,7 +222,6 @@ def short_time_text(moment: datetime | None) -> str:
 
 
 def _beside(moment: datetime | None, other: datetime | None) -> str:
-    """A time beside another one: without its date where that is the same."""
     if moment is None:
         return NOTHING
     text, other_text = short_time_text(moment), short_time_text(other)
@@ -233,7 +229,6 @@ def _beside(moment: datetime | None, other: datetime | None) -> str:
 
 
 def title(life: WindowExplanation) -> str:
-    """The window in a line: pipeline, key and bounds."""
     key = key_text(list(life.window.key.values()))
     columns = life.window.columns
     end = columns["window_end"]

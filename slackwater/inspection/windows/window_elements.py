@@ -31,13 +31,8 @@ _LATE_COLUMNS = ("event_time", "arrival_time", "windows", "late_by_ms", "waterma
 
 @dataclass(frozen=True, kw_only=True)
 class HeldElements:
-    """How much the window held at the end of a run.
-
-    Attributes:
-        seq, slice_start, slice_end: of the run.
-        elements: that it had accepted by then.
-        firings: so far.
-        first_arrival, last_arrival: of its elements.
+    """How much the window held at the end of a run: elements and firings so far, and the arrivals of its
+    elements.
     """
 
     seq: int
@@ -51,11 +46,10 @@ class HeldElements:
 
 @dataclass(frozen=True, kw_only=True)
 class LateRow:
-    """A row that came too late for the window.
+    """A row that came too late for the window, and the run that read it.
 
     Attributes:
-        seq: of the run that read it.
-        event_time, arrival_time, watermark: its times, and the watermark when it arrived.
+        watermark: when it arrived.
         missing_lateness: how much more allowed lateness would have saved it.
         values: the other columns of the source.
     """
@@ -74,11 +68,10 @@ class WindowElements:
 
     Attributes:
         accepted_count: how many the window has accepted, as far as firings and snapshots show.
-        first_arrival, last_arrival: of these; None where no snapshot that holds the window is kept.
+        first_arrival, last_arrival: None where no snapshot that holds the window is kept.
         by_run: what it held at the end of each run, oldest first; of the newest runs that parked it.
-        late: how many rows were too late for it.
-        late_rows: the first of them, by arrival.
-        rows: the rows of the source that belong to it, by arrival; None where the source was not read.
+        late, late_rows: how many rows were too late for it, and the first of them, by arrival.
+        rows: its rows of the source, by arrival; None where the source was not read.
     """
 
     accepted_count: int | None
@@ -91,7 +84,6 @@ class WindowElements:
 
 
 def growth(by_run: Sequence[HeldElements]) -> list[HeldElements]:
-    """The runs that changed what the window held; those that left it as it was are left out."""
     return [
         after
         for before, after in zip((None, *by_run), by_run, strict=False)
@@ -102,9 +94,8 @@ def growth(by_run: Sequence[HeldElements]) -> list[HeldElements]:
 def held_by_run(
     lineage: LineageAsOf, window: WindowColumns, cleanup_time: datetime | None
 ) -> list[HeldElements]:
-    """What the window held at the ends of runs, oldest first, from the snapshots that are kept.
-
-    Of a window that merges, what the windows held that it covers: together they are its elements.
+    """What the window held at the ends of runs, oldest first, from the snapshots that are kept. For a window
+    that merges it is the sum over the windows that it covers.
     """
     condition, _ = condition_within(window) if merges(lineage) else condition_of(window)
     held_elements: list[HeldElements] = []

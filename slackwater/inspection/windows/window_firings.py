@@ -50,16 +50,11 @@ class WindowFiring:
     """One pane: a row that a firing of the window has emitted, or the withdrawal of its rows.
 
     Attributes:
-        seq, branch: of its run.
         standing: `live`; `replaced` where other runs count instead; or the branch on which it is.
-        window: the columns of the window.
-        firing, ordinal, kind: as in `panes`.
-        cause: what made it fire.
         brought_by: `run`, or what made its run count: `restatement`, `redrive`, `restore`.
         clock: when it fired, on the virtual clock: the end of the tick, or the arrival of the element; None
-            where a timer of the clock did.
-        watermark: at that moment.
-        elements: in the window's contents then.
+            where a timer of the clock made it fire.
+        watermark, elements: at that moment; elements of the window's contents.
         values: the results.
     """
 
@@ -79,19 +74,14 @@ class WindowFiring:
 
     @property
     def is_withdrawal(self) -> bool:
-        """Whether it takes the rows of the firing before it back, and emits none."""
+        """Whether it takes back the rows of the firing before it, and emits none."""
         return self.kind == "withdrawn"
 
 
 @dataclass(frozen=True, kw_only=True)
 class WindowCorrection:
-    """One change of a published row of the window.
-
-    Attributes:
-        seq: of the ledger row that brought it.
-        window: the columns of the window; of sessions it may be one that was absorbed.
-        ordinal, firing, kind, revision, op, cause, at: as in `corrections`.
-        old, new: the results before and after; None for an insert or a withdrawal.
+    """One change of a published row of the window, as in `corrections`. `window`: of sessions it may be one
+    that was absorbed. `old`, `new`: None for an insert or a withdrawal.
     """
 
     seq: int
@@ -122,9 +112,7 @@ class AbsorbedWindow:
     """A window that had fired before a merge made it part of this one.
 
     Attributes:
-        window: its columns.
-        firings: how often it had fired.
-        elements: in its newest firing.
+        firings, elements: how often it had fired, and the elements of its newest firing.
         absorbed_at: arrival of the row that joined it to the other; None where nothing was withdrawn, because
             its trigger purges.
         seq: the run in which that happened.
@@ -185,7 +173,6 @@ def firings_of(
 
 
 def _standings(lineage: LineageAsOf, runs: Sequence[LedgerRow]) -> dict[int, str]:
-    """By seq: whether a run counts, and if not, where it is."""
     standings = {run.seq: "live" if run.run_id in lineage.places else "replaced" for run in runs}
     strangers = [run for run in runs if standings[run.seq] != "live" and run.branch != MAIN]
     for branch in lineage.tables.ledger.branches() if strangers else ():
@@ -215,7 +202,6 @@ def _brought_by(run: LedgerRow, cause: str | None) -> str:
 
 
 def corrections_of(lineage: LineageAsOf, window: WindowColumns) -> list[WindowCorrection]:
-    """The changes of the published rows of the window and of those that it covers, oldest first."""
     condition, bounds = condition_within(window) if merges(lineage) else condition_of(window)
     rows = python_rows(lineage.key_rows.read("corrections", condition, *bounds))
     corrections = [
@@ -235,7 +221,6 @@ def corrections_of(lineage: LineageAsOf, window: WindowColumns) -> list[WindowCo
 
 
 def published_rows(lineage: LineageAsOf, window: WindowColumns) -> list[dict[str, Any]]:
-    """The rows of the window that readers see now, in the order of their firings."""
     condition, bounds = condition_of(window)
     columns = [*lineage.result_columns, "kind", "firing", "ordinal", "revision", "run_seq"]
     rows = python_rows(lineage.key_rows.read("published", condition, *bounds, columns=columns))
@@ -243,7 +228,7 @@ def published_rows(lineage: LineageAsOf, window: WindowColumns) -> list[dict[str
 
 
 def absorbed_windows(firings: Sequence[WindowFiring], window: WindowColumns) -> Iterator[AbsorbedWindow]:
-    """The windows among live `firings` that are others than `window`, oldest first."""
+    """The windows among live `firings` other than `window`, oldest first."""
     others = [
         firing for firing in firings if firing.standing == "live" and dict(firing.window) != dict(window)
     ]

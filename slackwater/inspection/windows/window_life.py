@@ -1,8 +1,6 @@
 """The life of one window: what went into it, what came out of it and why, what changed, how it is parked, and
-what it waits for.
-
-Put together here from its parts; each part is a file of its own. Reads the pipeline's tables, and its source
-only where that is asked for.
+what it waits for. Each part is a file of its own. Reads the pipeline's tables, and its source only where that
+is asked for.
 """
 
 from collections.abc import Mapping, Sequence
@@ -70,12 +68,8 @@ class AskedWindow:
     """The window that is explained.
 
     Attributes:
-        pipeline: its pipeline.
-        key: key column → value.
-        columns: window column → value: its bounds, and what its class declares.
+        key, columns: key column → value; window column → value: its bounds, and what its class declares.
         instant: the instant by which it was asked for, where that is not its start: it lies in a session.
-        status: where it is in its life.
-        trigger: the class of its trigger.
         cleanup_time: the watermark at which it is collected; None for never.
         collected_by: seq of the run that collected it; None where it is open, or where that is not known.
     """
@@ -92,11 +86,8 @@ class AskedWindow:
 
 @dataclass(frozen=True, kw_only=True)
 class StoppedSlice:
-    """The newest try at the slice that would come next, where it has not been committed: for as long the
+    """The newest attempt at the slice that would come next, where it has not been committed: until then the
     window can't move on.
-
-    Attributes:
-        run_id, slice_start, slice_end, outcome, step, error: of the try, as in `attempts`.
     """
 
     run_id: str
@@ -112,17 +103,12 @@ class WindowExplanation:
     """The life of one window as of a ledger row.
 
     Attributes:
-        seq, branch: of that row.
         unpublished_seqs: how many ledger rows `published` lags behind.
-        window: which one.
-        elements: what went into it.
-        firings: its panes that count, oldest first.
-        replaced_firings: its panes that do not: other runs count instead, or they are on a branch.
+        firings, replaced_firings: its panes that count, oldest first, and those that do not: other runs count
+            instead, or they are on a branch.
         absorbed_windows: windows that had fired and are part of it since a merge.
-        corrections: changes of its published rows, oldest first.
         published_rows: its rows that readers see now.
         parked_state: its state in the snapshot; None where it is not open.
-        waits_for: what comes next.
         watermarks: the course of the watermark during its life, as far as it is recorded.
         stopped_slice: why no run comes next, if one was tried.
     """
@@ -143,9 +129,7 @@ class WindowExplanation:
     stopped_slice: StoppedSlice | None
 
     def as_json(self) -> dict[str, Any]:
-        """The explanation as plain values: an object with `window`, `elements`, `firings`, `corrections`,
-        `waits_for`, and the other attributes.
-        """
+        """The explanation as plain values."""
         values = _plain(self)
         return {name: values[name] for name in _FIRST_IN_JSON} | values
 
@@ -155,14 +139,8 @@ _FIRST_IN_JSON = ("window", "waits_for", "elements", "firings", "corrections")
 
 @dataclass(frozen=True, kw_only=True)
 class WindowQuestion:
-    """Which window is asked about.
-
-    Attributes:
-        key: as a person writes it; None for windows of all rows.
-        name: the window.
-        at: a seq or a branch as of which is looked; None: main's head.
-        reads_source: whether its rows are read from the source.
-        row_limit: how many rows of elements are wanted at most; None: all.
+    """Which window is asked about, by key as a person writes it (None for windows of all rows) and by name;
+    as of a seq or a branch, or main's head. `row_limit`: how many rows of elements are wanted; None: all.
     """
 
     key: str | None
@@ -175,26 +153,13 @@ class WindowQuestion:
 def explain_window(
     pipeline: Pipeline, warehouse_uri: str | None, question: WindowQuestion
 ) -> WindowExplanation:
-    """The life of the window that `question` names.
-
-    Raises:
-        NoRuns: the pipeline has not run.
-        UsageError: it has no windows; the window or the key is named wrongly; there is no such run or branch.
-        NoSuchWindow: there has never been such a window; with the nearest ones.
-        SnapshotGone: the snapshot of the run that is asked for is not kept.
+    """The life of the window that `question` names; raises UsageError or NoRuns where it names none, and
+    SnapshotGone.
     """
-    if pipeline.window is None:
-        raise UsageError(
-            f"{pipeline.name} has no windows: a KeyedProcessFunction runs in it. `slackwater state keyed "
-            f"{pipeline.name} --key K` and `slackwater state timers {pipeline.name} --key K` show what it "
-            "keeps for a key and what it waits for."
-        )
+    _refuse_without_windows(pipeline)
     inspection = Inspection.of(pipeline.name, warehouse_uri)
-    head = inspection.run(None) if question.at is None else inspection.at(question.at)
-    key_rows = KeyRows.of(inspection.tables, inspection.key_columns(), question.key, pipeline.max_parallelism)
-    newest = inspection.tables.ledger.newest() if question.at is None else head
-    lineage = LineageAsOf(pipeline, head, key_rows, (newest or head).seq)
-    lineage = lineage.from_window(question.name.instant)
+    lineage = _lineage(pipeline, inspection, question)
+    head = lineage.head
     columns = find_window(lineage, question.name)
     lineage = lineage.from_window(columns["window_start"])
     row = row_of(lineage, columns)
@@ -202,13 +167,12 @@ def explain_window(
     corrections = corrections_of(lineage, columns)
     firings = firings_of(lineage, columns, corrections)
     live_firings = [firing for firing in firings if firing.standing == "live"]
+    own_firings = [firing for firing in live_firings if dict(firing.window) == columns]
     cleanup_time = _cleanup_time(pipeline, columns) if row is None else row["cleanup_time"]
     held_elements = held_by_run(lineage, columns, cleanup_time)
-    is_main = head.branch == MAIN and question.at is None
-    own_firings = [firing for firing in live_firings if dict(firing.window) == columns]
     window = AskedWindow(
         pipeline=pipeline.name,
-        key=dict(key_rows.values),
+        key=dict(lineage.key_rows.values),
         columns=columns,
         instant=_instant_within(lineage, question.name.instant, columns),
         status=_status(row, own_firings, held_elements, firings),
@@ -218,13 +182,8 @@ def explain_window(
     )
     elements = _elements(lineage, columns, own_firings, held_elements, question.row_limit)
     if question.reads_source:
-        # What replays a slice takes as long to import as the rest of an explanation takes.
-        from slackwater.inspection.windows.source_rows import rows_of_window
-
-        warehouse = Warehouse.at(warehouse_uri)
-        first = elements.first_arrival
-        rows = rows_of_window(lineage, warehouse, columns, first, window.collected_by)
-        elements = replace(elements, rows=rows)
+        elements = _with_source_rows(elements, lineage, warehouse_uri, window)
+    is_main = head.branch == MAIN and question.at is None
     return WindowExplanation(
         seq=head.seq,
         branch=head.branch,
@@ -240,6 +199,35 @@ def explain_window(
         waits_for=waits_for(lineage, row, timers),
         watermarks=watermark_points(lineage, columns["window_start"], cleanup_time, live_firings, elements),
         stopped_slice=_stopped_slice(lineage, head) if is_main and row is not None else None,
+    )
+
+
+def _refuse_without_windows(pipeline: Pipeline) -> None:
+    if pipeline.window is None:
+        raise UsageError(
+            f"{pipeline.name} has no windows: a KeyedProcessFunction runs in it. `slackwater state keyed "
+            f"{pipeline.name} --key K` and `slackwater state timers {pipeline.name} --key K` show what it "
+            "keeps for a key and what it waits for."
+        )
+
+
+def _lineage(pipeline: Pipeline, inspection: Inspection, question: WindowQuestion) -> LineageAsOf:
+    head = inspection.run(None) if question.at is None else inspection.at(question.at)
+    key_rows = KeyRows.of(inspection.tables, inspection.key_columns(), question.key, pipeline.max_parallelism)
+    newest = inspection.tables.ledger.newest() if question.at is None else head
+    lineage = LineageAsOf(pipeline, head, key_rows, (newest or head).seq)
+    return lineage.from_window(question.name.instant)
+
+
+def _with_source_rows(
+    elements: WindowElements, lineage: LineageAsOf, warehouse_uri: str | None, window: AskedWindow
+) -> WindowElements:
+    # What replays a slice takes as long to import as the rest of an explanation takes.
+    from slackwater.inspection.windows.source_rows import rows_of_window
+
+    warehouse, first = Warehouse.at(warehouse_uri), elements.first_arrival
+    return replace(
+        elements, rows=rows_of_window(lineage, warehouse, window.columns, first, window.collected_by)
     )
 
 
@@ -264,7 +252,6 @@ def _status(
 def _instant_within(
     lineage: LineageAsOf, instant: datetime | None, columns: Mapping[str, Any]
 ) -> datetime | None:
-    """The instant by which a window that merges was named, where it is not its start."""
     start = columns["window_start"]
     return instant if merges(lineage) and start is not None and instant != start else None
 
@@ -280,9 +267,7 @@ def _cleanup_time(pipeline: Pipeline, columns: Mapping[str, Any]) -> datetime | 
 def _collected_by(
     lineage: LineageAsOf, cleanup_time: datetime | None, held_elements: Sequence[HeldElements]
 ) -> int | None:
-    """The seq of the run that collected the window: the first at whose end the watermark, or the clock, had
-    reached its cleanup time.
-    """
+    """The first run at whose end the watermark, or the clock, had reached the window's cleanup time."""
     if cleanup_time is None:
         return None
     by_clock = not lineage.pipeline.windows.is_event_time

@@ -55,13 +55,12 @@ class SeveralWindows(UsageError):
 
 @dataclass(frozen=True)
 class WindowName:
-    """How a person names a window: an instant, and values of the columns that a class of windows of their own
-    declares.
+    """How a person names a window.
 
     Attributes:
         instant: its start; of windows that merge any instant in it; of windows without a start their end.
             None for the global window.
-        columns: column → value as text.
+        columns: columns that a class of windows of their own declares → value as text.
     """
 
     instant: datetime | None
@@ -73,12 +72,11 @@ class WindowName:
 
 
 def merges(lineage: LineageAsOf) -> bool:
-    """Whether the pipeline's windows merge."""
     return isinstance(lineage.pipeline.window, MergingWindowAssigner)
 
 
 def condition_of(window: WindowColumns) -> tuple[pc.Expression, tuple[Within, ...]]:
-    """Whether a row is of exactly this window, and the bounds of such rows."""
+    """The condition that a row is of exactly this window, and the bounds of such rows."""
     conditions = [
         pc.field(name).is_null() if value is None else pc.field(name) == pa.scalar(value)
         for name, value in window.items()
@@ -88,7 +86,7 @@ def condition_of(window: WindowColumns) -> tuple[pc.Expression, tuple[Within, ..
 
 
 def condition_within(window: WindowColumns) -> tuple[pc.Expression, tuple[Within, ...]]:
-    """Whether a row is of a window that this one covers, and the bounds of such rows; itself included."""
+    """The condition that a row is of this window or of one that it covers, and the bounds of such rows."""
     start, end = window["window_start"], window["window_end"]
     others = [pc.field(name) == pa.scalar(value) for name, value in window.items() if name not in all_bounds]
     condition = (pc.field("window_start") >= start) & (pc.field("window_end") <= end)
@@ -130,7 +128,6 @@ def find_window(lineage: LineageAsOf, name: WindowName) -> dict[str, Any]:
 
 
 def _was_committed(lineage: LineageAsOf, row: Mapping[str, Any]) -> bool:
-    """Whether the run of a row was in the ledger then, live or not."""
     run = lineage.run_of(row["run_id"])
     return run is not None and run.seq <= lineage.last_seq
 
@@ -185,7 +182,6 @@ def _windows_in(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> It
 
 
 def _missed_windows(lineage: LineageAsOf, name: WindowName) -> Iterator[dict[str, Any]]:
-    """The windows of that name which late rows of the key have missed."""
     reach = late_reach(lineage, name.instant, name.instant)
     rows = lineage.key_rows.read("late_events", *reach, columns=["run_id", "windows"])
     for row in live_rows(lineage, rows):
@@ -211,7 +207,7 @@ def late_reach(
 
 
 def as_columns(windows: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
-    """Windows of a late row by the names that other tables have for their columns."""
+    """Windows of a late row, with the column names of other tables."""
     names = {"start": "window_start", "end": "window_end"}
     return [{names.get(name, name): value for name, value in window.items()} for window in windows or ()]
 
@@ -244,7 +240,7 @@ def _windows_of_earlier_snapshots(
 
 
 def _widest(windows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Of windows that all hold one instant the longest, and of those the newest: the others were merged into
+    """The longest of windows that all hold one instant, and of equals the newest: the others were merged into
     it.
     """
     return max(
@@ -303,7 +299,6 @@ def _no_such_window(lineage: LineageAsOf, name: WindowName) -> NoSuchWindow:
 
 
 def _nearest_windows(lineage: LineageAsOf, name: WindowName) -> list[dict[str, Any]]:
-    """The windows of the key that lie nearest, in order of time."""
     columns = list(lineage.window_columns)
     windows = list(
         _windows_in(python_rows(lineage.key_rows.parked_rows("window_state", lineage.owner)), columns)
@@ -328,7 +323,6 @@ def _nearest_windows(lineage: LineageAsOf, name: WindowName) -> list[dict[str, A
 
 
 def _near_keys(lineage: LineageAsOf, name: WindowName) -> list[tuple[Any, ...]]:
-    """Keys that are written like the one that was named, among those published about that time."""
     keys = list(lineage.key_rows.values)
     newest = to_datetime(0) if lineage.head.slice_end is None else lineage.head.slice_end
     day = (name.instant or newest).date()

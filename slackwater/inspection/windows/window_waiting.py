@@ -44,9 +44,8 @@ class SlowPartition:
     Attributes:
         source_partition: its name; empty for a source without partitions.
         watermark: the watermark that it allows; None before it has carried one.
-        max_event_time, last_arrival: its greatest event time and its newest arrival.
         since: it has brought nothing of a greater event time since then.
-        idle_from: it counts as idle, and holds nothing back, from this end of a tick on if nothing arrives;
+        idle_from: from this end of a tick on it counts as idle, and holds nothing back, if nothing arrives;
             None where partitions never become idle.
     """
 
@@ -63,15 +62,14 @@ class WaitsFor:
     """What a window waits for.
 
     Attributes:
-        awaits: what comes next: a firing, its cleanup, elements that make it fire, or nothing.
         domain: `event` or `processing`: what must reach `needed_time`; None where no time must.
         needed_time: the watermark, or the time of the clock, at which that happens; None for the end of time.
-        present: the watermark, or the clock, as it stands; None for a watermark that has not begun.
+        present: the present watermark or clock; None for a watermark that has not begun.
         clock: the virtual clock: the end of the newest slice.
         elements_needed: how many elements are lacking until it fires, where that is known.
         needed_event_time: rows of this event time, from each partition that holds it back, would do.
         held_back_by: the source partitions that hold the watermark back, the slowest first.
-        is_idle: whether no source partition is active, so that the watermark stands still.
+        is_idle: whether no source partition is active, so that the watermark does not move.
     """
 
     awaits: NextEvent
@@ -86,16 +84,13 @@ class WaitsFor:
 
     @property
     def lag(self) -> timedelta | None:
-        """How far the watermark or the clock has still to go."""
         return None if None in (self.needed_time, self.present) else self.needed_time - self.present  # type: ignore[operator]
 
 
 def waits_for(
     lineage: LineageAsOf, window: Mapping[str, Any] | None, timers: Sequence[Mapping[str, Any]]
 ) -> WaitsFor:
-    """What the window waits for whose row in the snapshot is `window` (None: it is not open) and whose
-    pending timers are `timers`.
-    """
+    """What a window waits for, by its row in the snapshot (None: it is not open) and its pending timers."""
     progress = lineage.progress()
     totals = progress[0] if progress else {"watermark": None, "clock": None}
     clock = totals["clock"]
@@ -199,7 +194,6 @@ def allowed_watermark(row: Mapping[str, Any], strategy: WatermarkStrategy) -> da
 
 
 def _idle_from(last_arrival: datetime, strategy: WatermarkStrategy) -> datetime | None:
-    """The first end of a tick at which a partition is idle whose newest arrival this is."""
     if strategy.idle_timeout_ms is None:
         return None
     interval_ms = max(strategy.interval_ms, 1)
@@ -208,7 +202,7 @@ def _idle_from(last_arrival: datetime, strategy: WatermarkStrategy) -> datetime 
 
 def _standstills(lineage: LineageAsOf, slow: Sequence[Mapping[str, Any]]) -> dict[str, datetime]:
     """Since when each source partition has brought nothing newer: its newest arrival as of the first snapshot
-    that knows its present event time.
+    with its present event time.
     """
     standstills = {row["source_partition"]: row["last_arrival"] for row in slow}
     present = {row["source_partition"]: row["max_event_time"] for row in slow}
@@ -226,7 +220,6 @@ def _standstills(lineage: LineageAsOf, slow: Sequence[Mapping[str, Any]]) -> dic
 
 
 def timers_of(lineage: LineageAsOf, window: WindowColumns) -> list[dict[str, Any]]:
-    """The pending timers of the window, the next ones first."""
     rows = lineage.key_rows.parked_rows("timers", lineage.owner, condition_of(window)[0])
     columns = ["time", "domain", "purpose", "service"]
     return sorted(

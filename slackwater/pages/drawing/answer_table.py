@@ -33,10 +33,7 @@ def answer_table(
     """The rows as a table.
 
     Args:
-        headings: column → what stands above it, where that is not its name.
-        keys: the columns of a key.
-        is_exact: whether times show their milliseconds; else the last one of a second reads as the second
-            after it, as everywhere.
+        is_exact: whether times show their milliseconds; else they are written to the second, as everywhere.
         links: column → where a value leads, from the values of its row; None: nowhere.
     """
     names, headings, links = rows.schema.names, headings or {}, links or {}
@@ -74,7 +71,6 @@ def _kind(column: pa.Field, values: Sequence[Any], *, is_key: bool) -> Kind:
 
 
 def _cells(column: pa.Field, values: Sequence[Any], *, is_exact: bool) -> list[Any]:
-    """The values of a column as the table takes them."""
     if pa.types.is_timestamp(column.type) and not any(isinstance(value, str) for value in values):
         finest = Precision.MILLISECOND if is_exact else Precision.SECOND
         precision = precision_of(values, finest)

@@ -52,11 +52,8 @@ class _Place(NamedTuple):
 
 
 def flow_drawing(account: Account, names: Mapping[str, str], label: str) -> Markup:
-    """An SVG of an account of which something came in. A single source has no bar beside that in the middle.
-
-    Args:
-        names: name of a part → what it is called.
-        label: what the drawing shows, for screen readers.
+    """An SVG of an account. A single source has no bar beside the one in the middle; parts of nothing are
+    left out.
     """
     sources = list(_places(account.sources, account.total))
     outcomes = list(_places(account.outcomes, account.total))

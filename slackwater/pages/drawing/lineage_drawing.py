@@ -5,7 +5,7 @@ main, below it the branches, each from where it began to where main took it.
                   ╲      ╱
     restate        ●────●            published
 
-A run leads to its page. What a mark means is told by its shape as well as by its colour: a disc is live, a
+A run leads to its page. The shape of a mark says what it means as well as its colour: a disc is live, a
 ring waits on a branch, a cross was replaced, a diamond is a publication.
 """
 
@@ -52,11 +52,7 @@ class _Scale:
 def lineage_drawing(
     graph: LineageGraph, first: datetime, last: datetime, href: Callable[[int], str]
 ) -> Markup:
-    """An SVG of the runs whose slices lie in [first, last).
-
-    Args:
-        href: seq of a ledger row → URL of its page.
-    """
+    """An SVG of the runs whose slices lie in [first, last); `href`: seq of a ledger row → URL of its page."""
     runs = [run for run in graph.runs if _ends_after(run.row, first)]
     branches = [branch for branch in graph.branches if branch.end > first or branch.start >= first]
     slices = {(run.row.slice_start, run.row.slice_end) for run in runs}
@@ -161,7 +157,6 @@ def _link(href: str, what: str, mark: Markup) -> Markup:
 
 
 def _numbers(runs: list[GraphRun], scale: _Scale) -> Iterator[Markup]:
-    """The seqs of main's live runs above their marks, as many as have room."""
     free = 0.0
     for run in runs:
         x = scale.middle(run.row)

@@ -1,5 +1,4 @@
 """A plot of a page: traces and layout as the plot library takes them, and the same numbers as a table.
-
 Colours are names of the style sheet, `var(--accent)`, which the script replaces, so that a plot follows light
 and dark.
 """
@@ -15,23 +14,15 @@ from slackwater.windowing.times import to_ms
 # In the order in which series take them; told apart by the colour-blind, and on light and dark.
 ACCENT, SECOND, THIRD, FOURTH = "var(--accent)", "var(--second)", "var(--third)", "var(--fourth)"
 GREY, LINE, BAD, GOOD = "var(--muted)", "var(--line)", "var(--bad)", "var(--good)"
-# Units of an axis of durations, the greatest first: milliseconds, and what stands below it.
+# Units of an axis of durations, the greatest first: milliseconds, and the text below it.
 _UNITS = ((86_400_000, "days"), (3_600_000, "hours"), (60_000, "minutes"), (1000, "seconds"))
 SERIES = (ACCENT, SECOND, THIRD, FOURTH, GREY)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """A plot with its numbers.
-
-    Attributes:
-        name: unique in its page, a valid id.
-        title: what it shows.
-        note: how it is read, one sentence.
-        traces: as the library takes them; times are milliseconds.
-        layout: what differs from the layout of all our plots (see plots.js).
-        numbers: the same numbers as a table.
-        height: in pixels.
+    """A plot with its numbers. `name` is unique in its page and a valid id; times of traces are milliseconds;
+    `layout` is what differs from the layout of all our plots (see plots.js).
     """
 
     name: str
@@ -49,12 +40,10 @@ class Plot:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to draw."""
         return not any(len(trace.get("x", trace.get("y", ()))) for trace in self.traces)
 
 
 def duration_unit(most_ms: float) -> tuple[int, str]:
-    """The unit in which durations up to `most_ms` are a few: its milliseconds and its name."""
     return next((unit for unit in _UNITS if most_ms >= 2 * unit[0]), _UNITS[-1])
 
 

@@ -11,11 +11,7 @@ _WIDTH, _GAP, _HEIGHT = 5, 2, 28
 
 
 def small_bars(runs: Sequence[RunFigures], href: Callable[[int], str]) -> Markup:
-    """An SVG of one bar for each of `runs`, oldest first.
-
-    Args:
-        href: seq of a run → URL of its page.
-    """
+    """An SVG of one bar for each of `runs`, oldest first; `href`: seq of a run → URL of its page."""
     most = max((run.rows_read for run in runs), default=0) or 1
     width = len(runs) * (_WIDTH + _GAP)
     bars = [_bar(run, place * (_WIDTH + _GAP), most, href(run.seq)) for place, run in enumerate(runs)]

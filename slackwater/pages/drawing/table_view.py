@@ -1,16 +1,16 @@
-"""A table of a page: its columns, how their values are written, and where cells lead. Written as HTML here
-and not by a template, because pages have thousands of cells.
-
-Every value is escaped; control characters are shown, not sent.
+"""A table of a page as HTML. Written here and not by a template, because pages have thousands of cells. Every
+value is escaped; control characters are shown, not sent.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from markupsafe import Markup, escape
 
 from slackwater import readable
+from slackwater.inspection.answer_tables import AnswerTable, Column, Row
 from slackwater.pages.frame.directions import isolate
 from slackwater.readable import Precision
 
@@ -31,13 +31,7 @@ _RIGHT = frozenset({"number", "exact", "share", "duration", "size"})
 
 
 class PageColumn(NamedTuple):
-    """A column of a table.
-
-    Attributes:
-        heading: its title.
-        kind: how its values are written; see `Kind`.
-        help: what it means, where the title does not say it.
-    """
+    """A column of a table; `help` says what its heading does not."""
 
     heading: str
     kind: Kind = "text"
@@ -45,13 +39,8 @@ class PageColumn(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A value that leads somewhere or stands out.
-
-    Attributes:
-        value: written as the column's kind says.
-        href: where it leads.
-        tone: a class of the style sheet: "late", "bad", "good", "muted".
-        title: shown when the pointer rests on it.
+    """A value that leads somewhere or stands out: `tone` is a class of the style sheet ("late", "bad",
+    "good", "muted", "wrap"), `title` is shown when the pointer rests on it.
     """
 
     value: Any
@@ -62,13 +51,8 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TableView:
-    """Rows under columns.
-
-    Attributes:
-        caption: what the rows are; screen readers say it, and `shows_caption` shows it.
-        columns: from left to right; the first names the row.
-        rows: for each row a value or a `Cell` for each column.
-        empty: the sentence that stands there without rows.
+    """Rows under columns; the first column names the row. Screen readers say the caption, and `shows_caption`
+    shows it. A row has a value or a `Cell` for each column.
     """
 
     caption: str
@@ -79,6 +63,65 @@ class TableView:
 
     def __html__(self) -> str:
         return html_of(self)
+
+
+# Kind of a column of an answer → how a page writes its values, where the two differ.
+_KINDS: Mapping[str, Kind] = {"value": "text", "id": "exact"}
+
+
+def table_view(
+    answer: AnswerTable,
+    links: Mapping[str, Callable[[Row], str | None]] | None = None,
+    *,
+    also: Sequence[str] = (),
+    tone: Callable[[str, Row], str | None] = lambda name, row: None,
+) -> TableView:
+    """A table of an answer as a page shows it.
+
+    Args:
+        links: column → where a value leads, from its row; None: nowhere.
+        also: columns that are shown though they are wide.
+        tone: the tone of a cell, from its column and its row.
+    """
+    links, rows = links or {}, answer.rows
+    columns = [
+        column
+        for column in answer.columns
+        if (not column.is_wide or column.name in also) and (not column.is_optional or column.has_values(rows))
+    ]
+    cells = []
+    for column in columns:
+        values = _values_of_column(column, rows)
+        hrefs = [links[column.name](row) if column.name in links else None for row in rows]
+        tones = [tone(column.name, row) or ("wrap" if column.kind == "text" else None) for row in rows]
+        cells.append([Cell(*cell) for cell in zip(values, hrefs, tones, strict=True)])
+    return TableView(
+        caption=answer.title,
+        columns=[PageColumn(one.title or one.name, _kind(one, rows), one.help) for one in columns],
+        rows=list(zip(*cells, strict=True)),
+        empty=answer.empty,
+    )
+
+
+def _kind(column: Column, rows: Sequence[Row]) -> Kind:
+    values = [value for value in map(column.value, rows) if value is not None]
+    is_number = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    if column.kind == "value" and values and is_number:
+        return "number"
+    kind = "text" if column.kind == "exact_duration" else column.kind
+    return _KINDS.get(kind, kind)  # type: ignore[arg-type]
+
+
+def _values_of_column(column: Column, rows: Sequence[Row]) -> list[Any]:
+    """The values of a column; times as texts of one precision, as on a terminal."""
+    values = [column.value(row) for row in rows]
+    if column.kind == "exact_duration":
+        return [readable.exact_duration_text(value) for value in values]
+    moments = [value for value in values if isinstance(value, datetime)]
+    if column.kind != "value" or not moments:
+        return values
+    precision = readable.precision_of(moments, finest=Precision.SECOND)
+    return [readable.time_text(value, precision) if value in moments else value for value in values]
 
 
 def html_of(table: TableView) -> Markup:
@@ -106,7 +149,7 @@ def html_of(table: TableView) -> Markup:
 
 
 def value_text(value: Any) -> str:
-    """A value of any column of a user's table, for people; Markup stays what it is."""
+    """A value of any column of a user's table, for people; Markup is left as it is."""
     return value if isinstance(value, Markup) else readable.value_text(value)
 
 

@@ -1,1 +1,1 @@
-"""What every page stands in: links, templates, safety, errors, and who may see which pipeline."""
+"""The frame of every page: links, templates, safety, errors, and who may see which pipeline."""

@@ -11,8 +11,8 @@ _RIGHT_TO_LEFT = re.compile(
 
 
 def isolate(text: str) -> Markup:
-    """The text, escaped; what is written from right to left in it does not move the numbers and brackets
-    beside it.
+    """The text, escaped, in such a way that right-to-left text does not move the numbers and brackets beside
+    it.
     """
     if not _RIGHT_TO_LEFT.search(text):
         return escape(text)

@@ -1,7 +1,5 @@
-"""Makes a page of an error: what was asked for wrongly, what is not there and what is near it, and what is
-damaged, with the next step, as the verbs say it.
-
-No detail of a fault of ours leaves the process; whoever serves the pages logs it.
+"""Makes a page of an error: what was asked for wrongly, what does not exist and what is near it, and what is
+damaged, with the next step, as the verbs say it. No detail of a fault of ours leaves the process.
 """
 
 import difflib
@@ -44,56 +42,60 @@ class Nearby(NamedTuple):
 
 def handle_failures(app: FastAPI) -> None:
     """Let `app` answer errors with pages."""
+    app.add_exception_handler(StarletteHTTPException, _answer_refusal)  # type: ignore[arg-type]
+    app.add_exception_handler(RequestValidationError, _answer_malformed_query)  # type: ignore[arg-type]
+    app.add_exception_handler(SlackwaterError, _answer_error)  # type: ignore[arg-type]
+    app.add_exception_handler(NoRuns, _answer_without_runs)  # type: ignore[arg-type]
+    app.add_exception_handler(WindowingError, _answer_windowing_error)  # type: ignore[arg-type]
+    app.add_exception_handler(OSError, _answer_storage_error)
+    app.add_exception_handler(DeltaError, _answer_storage_error)
+    app.add_exception_handler(Exception, _answer_fault)
 
-    @app.exception_handler(StarletteHTTPException)
-    def answer_refusal(request: Request, error: StarletteHTTPException) -> Response:
-        if not is_sender_checked(request):  # what is not there is none of a stranger's business either
-            try:
-                check_sender(request)
-            except StarletteHTTPException as refusal:
-                error = refusal
-        if 300 <= error.status_code < 400:  # whoever shows these pages sends the reader to its login
-            return Response(status_code=error.status_code, headers=error.headers)
-        detail = error.detail if error.status_code != 404 or error.detail != "Not Found" else "No such page."
-        page = _failure_page(request, error.status_code, detail)
-        page.headers.update(error.headers or {})
-        return page
 
-    @app.exception_handler(RequestValidationError)
-    def answer_malformed_query(request: Request, error: RequestValidationError) -> Response:
-        faults = [f"{'.'.join(map(str, fault['loc'][1:]))}: {fault['msg']}" for fault in error.errors()]
-        return _failure_page(request, 400, "; ".join(faults))
+def _answer_refusal(request: Request, error: StarletteHTTPException) -> Response:
+    if not is_sender_checked(request):  # a stranger is not told either what does not exist
+        try:
+            check_sender(request)
+        except StarletteHTTPException as refusal:
+            error = refusal
+    if 300 <= error.status_code < 400:  # whoever shows these pages sends the reader to its login
+        return Response(status_code=error.status_code, headers=error.headers)
+    detail = error.detail if error.status_code != 404 or error.detail != "Not Found" else "No such page."
+    page = _failure_page(request, error.status_code, detail)
+    page.headers.update(error.headers or {})
+    return page
 
-    @app.exception_handler(SlackwaterError)
-    def answer_error(request: Request, error: SlackwaterError) -> Response:
-        message = explain_damage(error) if isinstance(error, DamagedFile) else error.message
-        return _failure_page(request, _status(error), message)
 
-    @app.exception_handler(NoRuns)
-    def answer_without_runs(request: Request, error: NoRuns) -> Response:
-        site, name = site_of(request), request.path_params.get("pipeline")
-        if name is None or site.has_tables(name) or site.declaration(name) is None:
-            return answer_error(request, error)
-        command = site.command("run", name, "--to", "TIME")
-        return render(request, "without_runs.html", pipeline=name, command=command)
+def _answer_malformed_query(request: Request, error: RequestValidationError) -> Response:
+    faults = [f"{'.'.join(map(str, fault['loc'][1:]))}: {fault['msg']}" for fault in error.errors()]
+    return _failure_page(request, 400, "; ".join(faults))
 
-    @app.exception_handler(WindowingError)
-    def answer_windowing_error(request: Request, error: WindowingError) -> Response:
-        return _failure_page(request, 503 if error.retryable else 500, without_credentials(str(error)))
 
-    @app.exception_handler(OSError)
-    @app.exception_handler(DeltaError)
-    def answer_storage_error(request: Request, error: Exception) -> Response:
-        failure = unforeseen(error)
-        return _failure_page(request, _status(failure), failure.message)
+def _answer_error(request: Request, error: SlackwaterError) -> Response:
+    message = explain_damage(error) if isinstance(error, DamagedFile) else error.message
+    return _failure_page(request, _status(error), message)
 
-    @app.exception_handler(Exception)
-    def answer_fault(request: Request, error: Exception) -> Response:
-        return _failure_page(
-            request,
-            500,
-            "A fault of Slackwater, or something that it did not foresee; its log has the details.",
-        )
+
+def _answer_without_runs(request: Request, error: NoRuns) -> Response:
+    site, name = site_of(request), request.path_params.get("pipeline")
+    if name is None or site.has_tables(name) or site.declaration(name) is None:
+        return _answer_error(request, error)
+    command = site.command("run", name, "--to", "TIME")
+    return render(request, "without_runs.html", pipeline=name, command=command)
+
+
+def _answer_windowing_error(request: Request, error: WindowingError) -> Response:
+    return _failure_page(request, 503 if error.retryable else 500, without_credentials(str(error)))
+
+
+def _answer_storage_error(request: Request, error: Exception) -> Response:
+    failure = unforeseen(error)
+    return _failure_page(request, _status(failure), failure.message)
+
+
+def _answer_fault(request: Request, error: Exception) -> Response:
+    message = "A fault of Slackwater, or something that it did not foresee; its log has the details."
+    return _failure_page(request, 500, message)
 
 
 def _status(error: SlackwaterError) -> int:
@@ -122,7 +124,7 @@ def _failure_page(request: Request, status: int, message: str) -> Response:
 
 
 def _nearby(request: Request, status: int, name: str | None) -> Sequence[Nearby]:
-    """Pages near one that is not there: pipelines whose names are alike, the log of a pipeline's runs."""
+    """Pages near one that does not exist: pipelines with a similar name, the log of a pipeline's runs."""
     if status != 404:
         return ()
     names = site_of(request).visible_names(request)

@@ -97,7 +97,7 @@ class TokenGuard:
 
 
 def _digest(token: str) -> str:
-    """What the cookie holds: a browser's store does not give the token away."""
+    """The value of the cookie: a browser's store does not give the token away."""
     return hashlib.sha256(f"slackwater {token}".encode()).hexdigest()
 
 

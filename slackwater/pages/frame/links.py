@@ -1,7 +1,5 @@
-"""URLs of the pages, wherever they are mounted. Paths only, never with a host, so that links also hold
-behind a proxy.
-
-Each route has a name; a link is that name with the values of its path and its query.
+"""URLs of the pages, wherever they are mounted: the name of a route with the values of its path and its
+query. Paths only, never with a host, so that links also work behind a proxy.
 """
 
 from collections.abc import Mapping
@@ -12,12 +10,7 @@ from fastapi import Request
 
 
 def link(request: Request, name: str, query: Mapping[str, object] | None = None, /, **path: object) -> str:
-    """The URL of a route by its name.
-
-    Args:
-        query: values of the query; those that are None or empty are left out.
-        path: values of the path's parameters.
-    """
+    """The URL of a route by its name; values of `query` that are None or empty are left out."""
     route_path = request.app.url_path_for(name, **path)
     url = quote(request.scope.get("root_path", "").rstrip("/") + str(route_path))
     values = {key: value for key, value in (query or {}).items() if value not in (None, "")}
@@ -33,6 +26,5 @@ def same_page(request: Request, **changes: object) -> str:
 
 
 def _route_path(request: Request) -> str:
-    """The path of a request inside of what is mounted."""
     path, root = str(request.scope["path"]), str(request.scope.get("root_path", ""))
     return path.removeprefix(root) if root and path.startswith(root) else path

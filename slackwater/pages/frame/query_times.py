@@ -10,11 +10,7 @@ class NotATime(UsageError):
 
 
 def moment_of(text: str | None) -> datetime | None:
-    """The time that `text` names, in UTC unless it says otherwise; None for no text.
-
-    Raises:
-        NotATime: it names none.
-    """
+    """The time that `text` names, in UTC unless it says otherwise; None for no text. Raises NotATime."""
     if not text or not text.strip():
         return None
     try:

@@ -1,7 +1,5 @@
 """Renders a template into a response: escaping, the filters that write values for people, the headers that
 every page carries.
-
-Values get to a template as they are; the filters of `slackwater.readable` make texts of them.
 """
 
 import hashlib

@@ -1,7 +1,5 @@
-"""What every page is made from: the warehouse, the pipelines, and who may see them. A page gets at tables
-only through here, so that none can forget to ask.
-
-Knows no page, and no Airflow: whoever mounts the pages says who may see what.
+"""What every page is made from: the warehouse, the pipelines, and who may see them. Pages reach tables only
+through here, so none can forget to ask. Whoever mounts the pages says who may see what.
 """
 
 import os
@@ -29,13 +27,7 @@ Authorize = Callable[[Request, str | None], None]
 
 
 class RestateForm(NamedTuple):
-    """The form of a DAG that restates a range, and what belongs into it.
-
-    Attributes:
-        dag_id: the DAG.
-        href: its page, where the form is opened.
-        conf: the parameters as JSON, for the form's field of that name.
-    """
+    """The form of a DAG that restates a range: its page, and the parameters as JSON for its field `conf`."""
 
     dag_id: str
     href: str
@@ -44,12 +36,8 @@ class RestateForm(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class AirflowLinks:
-    """Where the Airflow that shows these pages has its own.
-
-    Attributes:
-        dag: of a pipeline's DAG, its URL; None where there is none.
-        restate_form: of a pipeline's restate DAG, for the range [from, to) of arrivals; None where there is
-            none.
+    """Where the Airflow that shows these pages has its own: the URL of a pipeline's DAG, and the form of its
+    restate DAG for the range [from, to) of arrivals; None where there is none.
     """
 
     dag: Callable[[str], str | None]
@@ -61,10 +49,7 @@ class Site:
     """One warehouse as pages.
 
     Attributes:
-        warehouse_uri: folder or URI; None: SLACKWATER_WAREHOUSE, else ./warehouse.
-        pipelines: the user's file or module; None: SLACKWATER_PIPELINES, else our examples alone.
         authorize: see `Authorize`; None: everyone who reaches the pages may see all.
-        airflow: links into the Airflow that shows these pages.
         examples: whether the examples are registered beside the user's pipelines.
     """
 
@@ -80,16 +65,10 @@ class Site:
 
     @cached_property
     def registry(self) -> Registry:
-        """The registered pipelines, loaded once.
-
-        Raises:
-            PipelinesFileError: the user's file can't be loaded.
-        """
         return registry.load(self.pipelines, examples=self.examples)
 
     @property
     def registry_fault(self) -> str | None:
-        """Why the user's pipelines can't be loaded; None where they can."""
         try:
             _ = self.registry
         except SlackwaterError as error:
@@ -97,8 +76,8 @@ class Site:
         return None
 
     def declaration(self, name: str) -> Pipeline | None:
-        """The declaration of a pipeline; None where none of that name is registered here: its tables can be
-        looked at all the same.
+        """The declaration of a pipeline; None where it is not registered: its tables can be looked at all the
+        same.
         """
         return None if self.registry_fault else self.registry.get(name)
 
@@ -108,7 +87,7 @@ class Site:
         return sorted({*registered_names, *self._names_of_tables()})
 
     def _names_of_tables(self) -> list[str]:
-        """The pipelines with a ledger in a local warehouse. Of an object store only registered ones are
+        """The pipelines with a ledger in a local warehouse; of an object store only registered ones are
         known.
         """
         root = Path(self.warehouse.root)
@@ -119,7 +98,6 @@ class Site:
         return "://" in self.warehouse.root or name in self._names_of_tables()
 
     def may_see(self, request: Request, name: str | None) -> bool:
-        """Whether the sender of a request may see a pipeline."""
         try:
             self.check(request, name)
         except HTTPException:
@@ -132,14 +110,11 @@ class Site:
             self.authorize(request, name)
 
     def visible_names(self, request: Request) -> list[str]:
-        """The pipelines of `names` that the sender may see."""
         return [name for name in self.names() if self.may_see(request, name)]
 
     def pipeline(self, request: Request, name: str) -> "PipelineView":
-        """A pipeline for the sender of a request. Its tables are opened on first use.
-
-        Raises:
-            HTTPException: the sender may not see it; 404: there is none of that name.
+        """A pipeline for the sender of a request, whose tables are opened on first use. Raises HTTPException
+        where the sender may not see it, or there is none.
         """
         self.check(request, name)
         if name not in self.names() and not self.has_tables(name):
@@ -147,7 +122,6 @@ class Site:
         return PipelineView(self, name)
 
     def dag_url(self, name: str) -> str | None:
-        """The page of a pipeline's DAG in the Airflow that shows these pages; None where there is none."""
         return None if self.airflow is None else self.airflow.dag(name)
 
     def command(self, *words: object) -> str:
@@ -172,11 +146,6 @@ class PipelineView:
 
     @cached_property
     def inspection(self) -> Inspection:
-        """Its stored tables, as of this request.
-
-        Raises:
-            NoRuns: it has never run in this warehouse.
-        """
         return Inspection(self.name, self.site.warehouse.stored_tables(self.name))
 
     @cached_property
@@ -185,7 +154,7 @@ class PipelineView:
 
     @cached_property
     def example_time(self) -> str:
-        """A time of the newest run, as an example of what a form takes; empty where nothing has run."""
+        """A time of the newest run, as an example for a form; empty where nothing has run."""
         try:
             head = self.inspection.tables.ledger.head()
         except NoRuns:
@@ -193,14 +162,11 @@ class PipelineView:
         return "" if head is None or head.slice_start is None else time_text(head.slice_start)
 
     def command(self, verb: str, *words: object) -> str:
-        """A command line about this pipeline to copy: `verb`, which may be two words, its name, and the
-        other words.
-        """
+        """A command line about this pipeline to copy; `verb` may be two words."""
         return self.site.command(*verb.split(), self.name, *words)
 
 
 def site_of(request: Request) -> Site:
-    """The site of which a request asks for a page."""
     return cast(Site, request.app.state.site)
 
 

@@ -1,7 +1,5 @@
-"""Serves what pages load: our style sheet, our script, and the plot library out of its own package. Nothing
-comes from elsewhere, and no other file can be asked for.
-
-A URL holds the hash of its file, so that browsers may keep it for ever.
+"""Serves what pages load: our style sheet, our script, and the plot library out of its own package. A URL
+holds the hash of its file, so that browsers may keep it for ever.
 """
 
 import gzip
@@ -56,7 +54,6 @@ def _path(name: str) -> Path:
 
 
 def static_url(request: Request, name: str) -> str:
-    """The URL of a static file."""
     return link(request, "static_file", {"v": _static_file(name).tag}, name=name)
 
 

@@ -1,4 +1,4 @@
-// Draws the figures that stand in a page as JSON, in the colours of its style sheet. Loaded before the plot
+// Draws the figures that a page has as JSON, in the colours of its style sheet. Loaded before the plot
 // library, because what follows must hold when that is loaded.
 "use strict";
 

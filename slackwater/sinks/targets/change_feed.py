@@ -28,11 +28,8 @@ class ChangeFeedTarget(SinkTarget):
 
     @classmethod
     def open(cls, name: str, uri: str, context: SinkContext) -> "ChangeFeedTarget":
-        """The feed at `uri`, which is absolute or relative to the warehouse. A feed that corrections were
-        delivered to gets the columns of results that the pipeline has gained since.
-
-        Raises:
-            SinkUnsuitable: it lies in the folder of a pipeline's tables, or stands there with other columns.
+        """The feed at `uri`, which is absolute or relative to the warehouse. A feed with deliveries gets the
+        columns of results that the pipeline has gained since. Raises SinkUnsuitable.
         """
         is_absolute = "://" in uri or uri.startswith("/")
         folder = uri.split("/")[0]
@@ -66,11 +63,7 @@ class ChangeFeedTarget(SinkTarget):
         return target
 
     def position(self) -> SinkPosition:
-        """See `SinkTarget.position`.
-
-        Raises:
-            SinkUnsuitable: the table holds rows that this sink has not delivered.
-        """
+        """See `SinkTarget.position`; raises SinkUnsuitable for rows that this sink has not delivered."""
         return self._position_in(self._folder.find())
 
     def _position_in(self, table: OpenTable | None) -> SinkPosition:
@@ -78,14 +71,13 @@ class ChangeFeedTarget(SinkTarget):
         if position == START and table is not None and table.actions.num_rows:
             raise SinkUnsuitable(
                 f"sink {self._name}: the table {self._folder.uri} holds rows that this sink has not "
-                "delivered: those of another sink, another warehouse, or a lineage that is there no more. "
+                "delivered: rows of another sink, another warehouse, or a lineage that no longer exists. "
                 "Name another place, or remove the table: it is created when absent.",
                 sink=self._name,
             )
         return position
 
     def deliver(self, changes: pa.Table, start: SinkPosition, end: SinkPosition) -> bool:
-        """See `SinkTarget.deliver`."""
         table = self._folder.ensure()
         if self._position_in(table) != start:
             return False
@@ -111,7 +103,6 @@ class ChangeFeedTarget(SinkTarget):
 
 
 def feed_columns(context: SinkContext) -> tuple[tuple[str, pa.DataType], ...]:
-    """The columns of a change feed."""
     names = {name for name, _ in columns_of(context)}
     others = (
         ("kind", pa.string()),
@@ -128,7 +119,7 @@ def feed_columns(context: SinkContext) -> tuple[tuple[str, pa.DataType], ...]:
 
 
 def feed_rows(changes: pa.Table, context: SinkContext) -> pa.Table:
-    """Rows of the feed: one for an insert or a withdrawal, two for an update, the one before first."""
+    """One row for an insert or a withdrawal, two for an update, the one before first."""
     op = changes.column("op").cast(pa.string())
     number = pa.array(range(changes.num_rows), pa.int64())
     changes_with_numbers = changes.set_column(changes.schema.get_field_index("op"), "op", op).append_column(
@@ -147,7 +138,6 @@ def feed_rows(changes: pa.Table, context: SinkContext) -> pa.Table:
 
 
 def _images(changes: pa.Table, image: str, ops: dict[str, str], context: SinkContext) -> pa.Table:
-    """Rows that show one image, `old` or `new`, of each of `changes`."""
     results = {name for name, _ in context.results}
     names = pa.array(ops.values(), pa.string())
     columns = {

@@ -14,7 +14,7 @@ from slackwater.sinks.targets.transactions import position_in, transaction_of
 from slackwater.tables.delta.folder import Folder
 from slackwater.tables.errors import CommitConflict
 
-# A table without rows, in the log of which the positions of a pipeline's functions stand.
+# A table without rows, whose log has the positions of a pipeline's functions.
 POSITIONS = "sink_positions"
 
 
@@ -33,7 +33,6 @@ class FunctionTarget(SinkTarget):
         )
 
     def position(self) -> SinkPosition:
-        """See `SinkTarget.position`."""
         return position_in(self._folder.find(), self._application)
 
     def deliver(self, changes: pa.Table, start: SinkPosition, end: SinkPosition) -> bool:
@@ -46,7 +45,6 @@ class FunctionTarget(SinkTarget):
         return self._move(start, end)
 
     def reset(self, position: SinkPosition) -> None:
-        """See `SinkTarget.reset`."""
         self._folder.commit_files([], transaction=transaction_of(self._application, position))
 
     def _move(self, start: SinkPosition, end: SinkPosition) -> bool:

@@ -69,11 +69,7 @@ class RedisTarget(SinkTarget):
 
     @classmethod
     def open(cls, sink: str, url: str, key: str, context: SinkContext) -> "RedisTarget":
-        """The target of the declaration (`sink`, `url`, `key`). Connects with the first call.
-
-        Raises:
-            SinkUnsuitable: the URL is none of Redis; the key is the same for rows that stand side by side.
-        """
+        """The target of a declaration. Connects with the first call; raises SinkUnsuitable."""
         address = resolve_url(sink, url)
         try:
             client = redis.Redis.from_url(
@@ -87,11 +83,7 @@ class RedisTarget(SinkTarget):
         return cls(sink=sink, url=url, key=key, context=context, client=client)
 
     def position(self) -> SinkPosition:
-        """See `SinkTarget.position`. A sink that was given another key begins anew.
-
-        Raises:
-            SinkUnsuitable: the position is of another lineage, or keys of another sink begin so.
-        """
+        """See `SinkTarget.position`. A sink with another key begins anew; raises SinkUnsuitable, SinkDown."""
         with self._talking():
             values: Mapping[str, str] = self._client.hgetall(self._place)  # type: ignore[assignment]
         if values and values.get("lineage") != self._context.lineage:
@@ -180,7 +172,6 @@ class RedisTarget(SinkTarget):
         self._client.close()
 
     def _keys(self, rows: pa.Table) -> list[str]:
-        """The key of each row's hash."""
         parts: list[pa.Array | pa.ChunkedArray | str] = []
         for literal, name, _, _ in string.Formatter().parse(self._pattern):
             parts.append(literal)
@@ -189,7 +180,6 @@ class RedisTarget(SinkTarget):
         return pc.binary_join_element_wise(*parts, "").to_pylist() if rows.num_rows else []
 
     def _placeholder(self, rows: pa.Table, name: str) -> pa.Array:
-        """What stands for a name in the keys of rows."""
         if name not in rows.column_names:
             times = rows.column(name.removesuffix("_ms")).cast(_MILLISECONDS)
             return texts(times.cast(pa.int64()))
@@ -217,11 +207,7 @@ def _literal_pattern(text: str) -> str:
 
 
 def check_key(sink: str, key: str, context: SinkContext) -> None:
-    """Refuse a key that is the same for rows that stand side by side.
-
-    Raises:
-        SinkUnsuitable: with what it lacks.
-    """
+    """Raise SinkUnsuitable for a key that is the same for rows that are published side by side."""
     fields = fields_of(key)
     placeholders = {*columns_known(context)}
     if unknown := sorted(fields - placeholders):
@@ -250,7 +236,7 @@ def _check_separators(sink: str, key: str, context: SinkContext) -> None:
         if field in texts:
             if not is_separated:
                 raise SinkUnsuitable(
-                    f"sink {sink}: in its key {key!r} nothing stands between two texts. Separate "
+                    f"sink {sink}: in its key {key!r} nothing is between two texts. Separate "
                     "them, '{a}:{b}'.",
                     sink=sink,
                 )
@@ -264,7 +250,7 @@ def texts_of(context: SinkContext) -> set[str]:
 
 
 def columns_known(context: SinkContext) -> tuple[str, ...]:
-    """The names that may stand in a key."""
+    """The names that may be in a key."""
     names = [name for name, _ in columns_of(context) if name in context.identity]
     times = [f"{name}_ms" for name in names if name in (*WINDOW_BOUNDS, "timestamp")]
     return (*names, *times)

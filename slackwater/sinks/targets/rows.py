@@ -18,13 +18,13 @@ _NUMBER = "__number"
 
 
 class StandingRows(NamedTuple):
-    """What a batch leaves.
+    """What a batch of corrections leaves.
 
     Attributes:
-        rows: those that stand, with the columns of `columns_of`.
-        replaced_identities: the identities that stood before, as far as the corrections say, with the columns
-            `SinkContext.identity`: those that are changed and those that are withdrawn.
-        places, replaced_places: of each of both, the number of its last correction in the batch.
+        rows: the rows that are published after it, with the columns of `columns_of`.
+        replaced_identities: the identities that were published before, as far as the corrections say:
+            changed and withdrawn ones.
+        places, replaced_places: for each of both, the number of its last correction in the batch.
     """
 
     rows: pa.Table
@@ -34,7 +34,7 @@ class StandingRows(NamedTuple):
 
 
 def columns_of(context: SinkContext) -> tuple[tuple[str, pa.DataType], ...]:
-    """The columns of a target's rows: keys, those of the window, what else tells rows apart, results."""
+    """The columns of a target's rows: keys, window, what else tells rows apart, results."""
     types = {
         **dict(context.windows),
         "timestamp": pa.timestamp("us", tz="UTC"),
@@ -52,7 +52,6 @@ def columns_of(context: SinkContext) -> tuple[tuple[str, pa.DataType], ...]:
 
 
 def standing_rows(changes: pa.Table, context: SinkContext) -> StandingRows:
-    """The newest row of each identity in `changes`."""
     results = {name for name, _ in context.results}
     names = [name for name, _ in columns_of(context)]
     new = changes.column("new")

@@ -1,13 +1,13 @@
 """A table of a SQL database, one row per row of `published`, through SQLAlchemy Core.
 
-The position stands in the table `slackwater_positions` beside it and moves in the transaction of the rows, so
+The position is in the table `slackwater_positions` beside it and moves in the transaction of the rows, so
 a batch is applied once, whoever delivers it and however often. PostgreSQL and SQLite are tested.
 
     UPDATE slackwater_positions SET position = end WHERE position = start     no row: another was here, roll
     back DELETE the identities that the batch touches
-    INSERT the rows that stand after it                                       commit
+    INSERT the rows that are left by it                                       commit
 
-Rows that the database refuses stand in `slackwater_set_aside` instead (`sql_rows`).
+Rows that the database refuses go to `slackwater_set_aside` instead (`sql_rows`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,12 +64,7 @@ class SqlTarget(SinkTarget):
 
     @classmethod
     def open(cls, sink: str, url: str, table: str, context: SinkContext) -> "SqlTarget":
-        """The target of the declaration (`sink`, `url`, `table`), with its tables.
-
-        Raises:
-            SinkUnsuitable: the URL is none of SQLAlchemy's; the table is there and lacks columns.
-            SinkDown: the database can't be reached.
-        """
+        """The target of a declaration, with its tables; raises SinkUnsuitable, SinkDown."""
         try:
             address = sa.make_url(resolve_url(sink, url))
             options = _OPTIONS.get(f"{address.get_backend_name()}+{address.get_driver_name()}", {})
@@ -132,12 +127,7 @@ class SqlTarget(SinkTarget):
             )
 
     def position(self) -> SinkPosition:
-        """See `SinkTarget.position`.
-
-        Raises:
-            SinkUnsuitable: the position is of another lineage, the table another sink's, or it holds rows
-                that no sink has delivered.
-        """
+        """See `SinkTarget.position`; raises SinkUnsuitable where the position, or the table, is another's."""
         with self._talking():
             row = self._positions.row()
             owner = None if self._positions.owns(row) else self._positions.owner()
@@ -161,7 +151,6 @@ class SqlTarget(SinkTarget):
         return True
 
     def set_aside(self) -> Sequence[SetAside]:
-        """See `SinkTarget.set_aside`."""
         with self._talking(), self._engine.connect() as connection:
             return self._rows.set_aside(connection)
 

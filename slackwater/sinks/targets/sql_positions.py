@@ -28,7 +28,6 @@ class SqlPositions:
         self._lane = ""
 
     def row(self) -> sa.Row[Any] | None:
-        """The own row."""
         with self._engine.connect() as connection:
             return connection.execute(sa.select(self._table).where(self._is_own)).one_or_none()
 
@@ -95,7 +94,6 @@ class SqlPositions:
         return int(before)
 
     def begin_lane(self, number: int) -> "SqlPositions":
-        """The position of a lane, which begins at the start."""
         lane = SqlPositions.__new__(SqlPositions)
         vars(lane).update(vars(self))
         lane._lane = f"/{number}"
@@ -123,7 +121,6 @@ class SqlPositions:
 
 
 def add_columns(engine: sa.Engine, table: sa.Table, names: Sequence[str]) -> None:
-    """Add columns to a table; they are null in its rows so far."""
     preparer = engine.dialect.identifier_preparer
     for name in names:
         kind = table.c[name].type.compile(engine.dialect)
@@ -141,7 +138,7 @@ def _columns() -> list[sa.Column[Any]]:
         sa.Column("lineage", sa.String(63), nullable=False),
         sa.Column("seq", sa.BigInteger, nullable=False),
         sa.Column("row_offset", sa.BigInteger, nullable=False),
-        # Corrections up to this ledger row were delivered before a reset: their rows may still stand there.
+        # Corrections up to this ledger row were delivered before a reset: their rows may still be there.
         sa.Column("delivered_before", sa.BigInteger, nullable=False),
         # The table that is the sink's own; null for lanes.
         sa.Column("target", sa.String(255), nullable=True),

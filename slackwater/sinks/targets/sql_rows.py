@@ -68,7 +68,7 @@ class SqlRows:
         Args:
             connection: in a transaction that has begun.
             changes: rows of `corrections`.
-            replaces: whether rows may stand there already that the batch inserts.
+            replaces: whether the table may already have rows that the batch inserts.
         """
         rows, replaced_identities, places, replaced_places = standing_rows(changes, self._context)
         identity = list(self._context.identity)
@@ -88,7 +88,6 @@ class SqlRows:
         return int(connection.execute(statement).scalar_one())
 
     def set_aside(self, connection: sa.Connection) -> list[SetAside]:
-        """The rows that are set aside, oldest ledger row first."""
         columns = self._set_aside.c
         names = (columns.key, columns.column_name, columns.reason, columns.seq, columns.key_group)
         statement = sa.select(*names, columns.digest).where(self._is_own).order_by(columns.seq, columns.key)
@@ -136,7 +135,6 @@ class SqlRows:
     def _record(
         self, connection: sa.Connection, changes: pa.Table, rows: pa.Table, refusals: Sequence[_Refusal]
     ) -> None:
-        """Set rows aside; `changes` has the correction of each of `rows`."""
         for place, error in refusals:
             row, change = rows.slice(place, 1), changes.slice(place, 1)
             identity = row.select(list(self._context.identity))
@@ -210,11 +208,7 @@ def reason_of(error: Exception) -> str:
 def _halving(
     connection: sa.Connection, apply: Apply, rows: pa.Table, too_many: Callable[[Exception], Exception]
 ) -> list[_Refusal]:
-    """Apply `rows`, and return those that are refused.
-
-    Raises:
-        SinkUnsuitable: they are too many.
-    """
+    """Apply `rows`, and return those that are refused, found by halving."""
     refusals: list[_Refusal] = []
     pieces = [range(rows.num_rows)] if rows.num_rows else []
     while pieces:

@@ -19,7 +19,6 @@ _OFFSET_BITS = 32
 
 
 def position_in(table: OpenTable | None, application: str) -> SinkPosition:
-    """The position of `application` in a table's log; `START` where there is none."""
     version = None if table is None else table.transaction_version(application)
     if version is None:
         return START

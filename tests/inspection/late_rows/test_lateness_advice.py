@@ -240,7 +240,7 @@ def test_of_many_rows_a_sample_of_the_windows_is_looked_at(
     for name in ("refires", "windows_refired"):
         estimate, count = getattr(advice.current, name), getattr(exact, name)
         assert count / 2 < estimate < count * 2 and estimate % 4 == 0
-    assert any("estimated from a sample" in sentence for sentence in exactness(advice, None))
+    assert any("estimated from a sample" in sentence for sentence in exactness(advice))
 
 
 def test_windows_without_a_key_that_purge_their_rows(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_a_trigger_of_another_kind_decides_when_windows_fire(tmp_path: Path) -> 
     advice = lateness_and_bound.advice_of(Inspection("daily", world.tables))
     assert advice.bound is None and {price.refires for price in advice.lateness.prices} == {None}
     assert advice.lateness.prices[-1].rows_saved == len(world.live("late_events"))
-    assert any("decided by the pipeline's trigger" in one for one in exactness(advice.lateness, None))
+    assert any("decided by the pipeline's trigger" in one for one in exactness(advice.lateness))
 
 
 def test_a_session_is_as_complete_as_it_and_those_that_it_absorbed_were(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_windows_of_the_clock_wait_for_the_clock(tmp_path: Path) -> None:
     world = half_a_day(tmp_path, window=window, allowed_lateness=NO_LATENESS)
     life = explained(world, 16, reads_source=True)
     assert life.waits_for.domain == "processing"
-    assert answer(life) == "open: waits for 2013-01-01 20:00 on the clock, which stands at 2013-01-01 18:00"
+    assert answer(life) == "open: waits for 2013-01-01 20:00 on the clock, which is at 2013-01-01 18:00"
     # By arrival: 15:00 came at 15:30, before the window.
     assert [row.event_time for row in life.elements.rows or ()] == [moment(16), moment(17)]
 

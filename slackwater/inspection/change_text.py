@@ -1,6 +1,5 @@
-"""Writes rows and their changes as people read them: `flights 12 → 13, mean_dep_delay 3.20 → 3.31`.
-
-Pure functions of values; `readable` writes each of these.
+"""Writes rows and their changes as people read them: `flights 12 → 13, mean_dep_delay 3.20 → 3.31`. Pure
+functions of values.
 """
 
 from collections.abc import Mapping
@@ -15,11 +14,8 @@ from slackwater.readable import (
 
 
 def change_text(correction: Mapping[str, Any]) -> str:
-    """What a correction does to the results of a row: those that differ as `old → new`, all of them where the
-    row is new or withdrawn. Where none differs, the firing that has brought the same values again.
-
-    Args:
-        correction: at least the columns old, new, firing and kind of `corrections`.
+    """What a correction (its columns old, new, firing and kind) does to a row: results that differ as `old →
+    new`, all of them where the row is new or withdrawn; or the firing that brought the same values again.
     """
     old, new = correction["old"], correction["new"]
     if old is None or new is None:
@@ -37,14 +33,12 @@ def change_text(correction: Mapping[str, Any]) -> str:
 
 
 def cause_text(cause: str) -> str:
-    """A stored cause of a correction in the words that causes of firings have, too."""
+    """A stored cause of a correction, in the words that causes of firings have."""
     return {"first": "first firing", "late": "late row"}.get(cause, cause)
 
 
 def pair_text(old: Any, new: Any) -> str:
-    """`old → new`, with as many digits as it takes to tell two numbers apart; one text where they are
-    equal.
-    """
+    """`old → new`, with as many digits as tell two numbers apart; one text where they are equal."""
     before, after = value_text(old), value_text(new)
     if are_equal(old, new):
         return after
@@ -54,8 +48,8 @@ def pair_text(old: Any, new: Any) -> str:
 
 
 def source_row_text(values: Mapping[str, Any]) -> str:
-    """The values of a row of a source: `carrier EV, flight 4368`. Whole numbers stand as they are, because
-    many of them are names.
+    """The values of a row of a source: `carrier EV, flight 4368`. Whole numbers have no separators, because
+    many are names.
     """
     return ", ".join(
         f"{plain_text(name)} {value if type(value) is int else value_text(value)}"
@@ -65,8 +59,8 @@ def source_row_text(values: Mapping[str, Any]) -> str:
 
 
 def window_text(row: Mapping[str, Any]) -> str:
-    """The window of a row of a stored table: its range, of one without a start its end, of a row without a
-    window its timestamp.
+    """The window of a stored row: its range; its end where it has no start; its timestamp where there is no
+    window.
     """
     start, end = row["window_start"], row["window_end"]
     if start is not None:

@@ -1,6 +1,6 @@
 """Rows and their changes as people read them."""
 
-from slackwater.inspection.changes.change_text import change_text, pair_text, source_row_text
+from slackwater.inspection.change_text import change_text, pair_text, source_row_text
 
 
 def test_whole_numbers_of_a_source_row_stand_as_they_are() -> None:

@@ -30,6 +30,7 @@ from slackwater.runs.lineage.table_checks import TableChecks
 from slackwater.runs.lineage.verify import Verifier
 from slackwater.runs.planning.plan_range import RangePlanner
 from slackwater.runs.publishing.delivery import Delivery, Parallel
+from slackwater.runs.publishing.evaluator import Evaluator
 from slackwater.runs.publishing.portion_tasks import PortionTasks
 from slackwater.runs.publishing.publish import Publisher
 from slackwater.runs.publishing.rebuild import Rebuild
@@ -38,10 +39,8 @@ from slackwater.runs.restating.backfill import Backfill, BackfillRequest
 from slackwater.runs.restating.publish_branch import BranchPublisher
 from slackwater.runs.restating.redrive import Redrive
 from slackwater.runs.staging.declarations import Declarations
-from slackwater.runs.staging.rejection import lines_of, refuse_rejected
 from slackwater.runs.staging.run import Runner
 from slackwater.runs.staging.shapes import checked_sources
-from slackwater.runs.staging.staged_slice import StagedSlice
 from slackwater.runtime.settings import is_local, task_environment, tasks_here
 from slackwater.sinks.errors import rows_set_aside
 from slackwater.tables.errors import NoRuns
@@ -188,18 +187,7 @@ class OpenedPipeline:
             SliceRejected: validation said no; nothing was closed.
             SlackwaterError: see `close.close`.
         """
-        prepared_runner = self.runner(transport=partial(self.transport, "close")).prepare()
-        runner = prepared_runner.runner
-
-        def show(staged_close: StagedSlice) -> None:
-            for line in lines_of(runner.pipeline, staged_close):
-                lines(line)
-            refuse_rejected(self.pipeline, staged_close)
-
-        tasks = PortionTasks(runner.transport)
-        roll_forward = RollForward.of(runner.pipeline, prepared_runner.tables, prepared_runner.shape, tasks)
-        publisher = Publisher(self.name, prepared_runner.tables, roll_forward, runner.clock)
-        return close(prepared_runner, publisher, show)
+        return close(Evaluator(self.runner(transport=partial(self.transport, "close")).prepare(), lines))
 
     def publisher(self) -> Publisher:
         """Publishes staged runs."""

@@ -5,20 +5,18 @@ catch-up, and the slices before it stay.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from slackwater import args
 from slackwater.errors import UsageError
 from slackwater.pipelines import Pipeline
 from slackwater.runs.lineage.moves import find_branch
-from slackwater.runs.publishing.portion_tasks import PortionTasks
-from slackwater.runs.publishing.publish import Publisher
-from slackwater.runs.publishing.roll_forward import RollForward
+from slackwater.runs.publishing.evaluator import Evaluator
 from slackwater.runs.staging.closed_lineage import refuse_closed
-from slackwater.runs.staging.rejection import failures_text, lines_of, refuse_rejected
+from slackwater.runs.staging.rejection import failures_text, lines_of
 from slackwater.runs.staging.run import PreparedRunner, Runner
-from slackwater.runs.staging.slices import Cuts, Lineage, Slice, choose, iso
+from slackwater.runs.staging.slices import Cuts, Slice, choose, iso
 from slackwater.runs.staging.staged_slice import Parent, StagedSlice
 from slackwater.runs.staging.stale_slices import StaleSlices, find_stale_slices
 from slackwater.tables.ledger.rows import MAIN, LedgerRow
@@ -77,63 +75,28 @@ class CatchUp:
         """Stage, and unless asked otherwise publish, slice after slice. Returns the rows committed.
 
         Raises:
-            SliceRejected: validation said no; the message has the failing values.
-            SlackwaterError: see `PreparedRunner.stage` and `Publisher.commit`.
+            SlackwaterError: see `Evaluator.execute`.
         """
-        runner = self.runner()
-        prepared_runner = runner.prepare()
-        publisher = Publisher(
-            runner.pipeline.name,
-            prepared_runner.tables,
-            RollForward.of(
-                runner.pipeline, prepared_runner.tables, prepared_runner.shape, PortionTasks(runner.transport)
-            ),
-            runner.clock,
+        prepared_runner = self.runner().prepare()
+        steps = Evaluator(
+            prepared_runner,
+            self.lines,
+            self.request.publish,
+            _lines_with_warnings,
+            self.staged_slices,
+            self.committed_rows,
         )
-        publisher.roll_forward.finish_known()
+        steps.publisher.roll_forward.finish_known()
         # One look at the head: slices chosen by one head and run on a newer one would be run twice.
         parent = self._parent(prepared_runner)
-        if parent.row is not None and self.request.start_ms is not None:
-            raise UsageError(
-                f"{runner.pipeline.name}: --start is for an empty lineage; this one has runs already. Leave "
-                "it out."
-            )
-        lineage = prepared_runner.lineage(parent, self.request.start_ms)
-        slices = self._slices(runner.pipeline, lineage)
+        slices = self._slices(prepared_runner, parent)
         if not slices:
-            self.lines(f"{runner.pipeline.name}: nothing to do; the lineage covers everything up to there.")
-            self.stale = find_stale_slices(
-                runner.pipeline, runner.warehouse, prepared_runner.tables.ledger, parent
-            )
-            if self.stale.advice:
-                self.lines(f"{runner.pipeline.name}: {self.stale.advice}")
+            self._say_nothing_to_do(prepared_runner, parent)
         log.debug("slices", extra={"slices": len(slices)})
         for slice_ in slices:
             is_used = any(item.is_accepted for item in self.staged_slices)
-            staged_slice = prepared_runner.stage(parent, slice_, None if is_used else self.request.accept)
-            self.staged_slices.append(staged_slice)
-            log.debug("staged", extra={"rows": staged_slice.row.rows_read})
-            for line in lines_of(runner.pipeline, staged_slice):
-                self.lines(line)
-            for check in staged_slice.checks:
-                if not check.passed and check.severity == "warn":
-                    self.lines(f"  warning: {check.expectation}: {check.observed}")
-            if staged_slice.is_accepted:
-                self.lines(f"  {staged_slice.verdict}{failures_text(staged_slice)}")
-            refuse_rejected(runner.pipeline, staged_slice)
-            if self.request.publish:
-                facts = {"pipeline": self.pipeline, "slice": str(slice_), "zone": runner.pipeline.zone}
-                log.debug("publish", extra={**facts, "begins": True})
-                [row] = publisher.commit(
-                    [staged_slice.attempt],
-                    [staged_slice.row],
-                    None if parent.row is None else parent.row.seq,
-                    self.request.branch,
-                )
-                self.committed_rows.append(row)
-            else:
-                row = staged_slice.row
-            parent = Parent(row, row, lineage.start_ms, parent.newer_reads)
+            accept = None if is_used else self.request.accept
+            parent = steps.execute(slice_, parent, self.request.branch, accept)
         return self.committed_rows
 
     def _parent(self, prepared_runner: PreparedRunner) -> Parent:
@@ -172,12 +135,36 @@ class CatchUp:
             f"{count} slice{'' if count == 1 else 's'} {'published' if self.request.publish else 'staged'}",
         )
 
-    def _slices(self, pipeline: Pipeline, lineage: Lineage) -> list[Slice]:
+    def _slices(self, prepared_runner: PreparedRunner, parent: Parent) -> list[Slice]:
+        """The slices to run, in order."""
+        pipeline, request = prepared_runner.runner.pipeline, self.request
+        if parent.row is not None and request.start_ms is not None:
+            raise UsageError(
+                f"{pipeline.name}: --start is for an empty lineage; this one has runs already. Leave it out."
+            )
+        lineage = prepared_runner.lineage(parent, request.start_ms)
         return choose(
             pipeline.name,
             lineage,
-            from_ms=self.request.from_ms,
-            to_ms=self.request.to_ms,
+            from_ms=request.from_ms,
+            to_ms=request.to_ms,
             cuts=Cuts.of(pipeline, lineage.start_ms),
-            max_slices=None if self.request.everything else pipeline.max_catch_up,
+            max_slices=None if request.everything else pipeline.max_catch_up,
         )
+
+    def _say_nothing_to_do(self, prepared_runner: PreparedRunner, parent: Parent) -> None:
+        runner, ledger = prepared_runner.runner, prepared_runner.tables.ledger
+        self.lines(f"{self.pipeline}: nothing to do; the lineage covers everything up to there.")
+        self.stale = find_stale_slices(runner.pipeline, runner.warehouse, ledger, parent)
+        if self.stale.advice:
+            self.lines(f"{self.pipeline}: {self.stale.advice}")
+
+
+def _lines_with_warnings(pipeline: Pipeline, staged_slice: StagedSlice) -> Iterator[str]:
+    """The lines on a slice, with the checks that warn and those that a person has accepted."""
+    yield from lines_of(pipeline, staged_slice)
+    for check in staged_slice.checks:
+        if not check.passed and check.severity == "warn":
+            yield f"  warning: {check.expectation}: {check.observed}"
+    if staged_slice.is_accepted:
+        yield f"  {staged_slice.verdict}{failures_text(staged_slice)}"

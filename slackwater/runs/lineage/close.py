@@ -4,7 +4,6 @@ time fires; no row is read.
 A close is staged, validated and published as a slice is. What waits for the clock alone stays pending.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +13,11 @@ from slackwater.engine.source.scan import SliceScan
 from slackwater.engine.transport.in_process import Transport
 from slackwater.errors import UsageError
 from slackwater.pipelines import Pipeline
-from slackwater.runs.publishing.publish import Publisher
+from slackwater.runs.publishing.evaluator import Evaluator
 from slackwater.runs.staging.pins import Pins
-from slackwater.runs.staging.run import PreparedRunner, StageOfSlice
+from slackwater.runs.staging.run import StageOfSlice
 from slackwater.runs.staging.slice_replay import SliceReplay
 from slackwater.runs.staging.slices import Slice
-from slackwater.runs.staging.staged_slice import StagedSlice
 from slackwater.tables.ledger.overrides import OverridesReader
 from slackwater.tables.ledger.row_kinds import RowKind
 from slackwater.tables.ledger.rows import LedgerRow
@@ -54,18 +52,15 @@ def refuse_endless(pipeline: Pipeline) -> None:
         )
 
 
-def close(
-    prepared_runner: PreparedRunner, publisher: Publisher, review: Callable[[StagedSlice], None]
-) -> LedgerRow | None:
-    """Close main. `review` gets the staged close before it is committed. Returns its row; None where main is
-    closed already.
+def close(steps: Evaluator) -> LedgerRow | None:
+    """Close main. Returns the ledger row of the close; None where main is closed already.
 
     Raises:
         NothingToClose, NeverEnds.
-        SlackwaterError: see `PreparedRunner.stage` and `Publisher.commit`; `review` may refuse what
-            validation rejected.
+        SlackwaterError: see `Evaluator.execute`.
     """
-    publisher.roll_forward.finish()
+    prepared_runner = steps.prepared_runner
+    steps.publisher.roll_forward.finish()
     refuse_endless(prepared_runner.runner.pipeline)
     parent = prepared_runner.parent()
     if parent.row is None or parent.owner is None or parent.end_ms is None:
@@ -76,9 +71,7 @@ def close(
     if parent.owner.kind == RowKind.CLOSE:
         return None
     staged_close = _StageOfClose(prepared_runner, parent, Slice(parent.end_ms, parent.end_ms)).run()
-    review(staged_close)
-    [row] = publisher.commit([staged_close.attempt], [staged_close.row], parent.row.seq)
-    return row
+    return steps.commit(staged_close, parent).row
 
 
 def final_timeline(at_ms: int, before: Progress) -> tuple[Timeline, Progress]:

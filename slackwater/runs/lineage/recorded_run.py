@@ -13,7 +13,7 @@ from slackwater.runs.staging.declarations import Declarations
 from slackwater.runs.staging.pins import Pins
 from slackwater.runs.staging.shapes import shape_of
 from slackwater.runs.staging.slice_replay import SliceReplay
-from slackwater.runs.staging.slices import Slice
+from slackwater.runs.staging.slices import slice_of
 from slackwater.runs.staging.stragglers import newer_reads_by_source
 from slackwater.tables.ledger.overrides import OverridesReader
 from slackwater.tables.ledger.row_kinds import RUN_KINDS, RowKind
@@ -65,7 +65,7 @@ def recorded_slice(
     assert row.slice_start is not None and row.slice_end is not None
     shape = stored_tables.shape(shape_of(pipeline, PinnedSources.of(pipeline, pins.sources).schema))
     tables = warehouse.tables(pipeline.name, shape)
-    slice_ = Slice(to_ms(row.slice_start), to_ms(row.slice_end))
+    slice_ = slice_of(row)
     state = {name: snapshot_files(stored_tables, name, owner) for name in SNAPSHOT_TABLES}
     replay = FinalReplay if row.kind == RowKind.CLOSE else SliceReplay
     return replay(

@@ -31,7 +31,7 @@ from slackwater.runs.planning.plan import Plan
 from slackwater.runs.planning.plan_inputs import PlanInputs
 from slackwater.runs.planning.source_reads import read_source, stragglers_of
 from slackwater.runs.restating import restatement
-from slackwater.runs.restating.restatement import Restatement, slices_of
+from slackwater.runs.restating.restatement import slices_from
 from slackwater.runs.staging.closed_lineage import refuse_closed
 from slackwater.runs.staging.declarations import Declarations
 from slackwater.runs.staging.evolution import Difference
@@ -92,14 +92,13 @@ class RangePlanner:
         range_ = restatement.restate(
             self.pipeline.name, inputs.live, from_ms, to_ms, partial(is_kept, inputs.tables)
         )
-        up_to_main = Restatement(range_.from_ms, inputs.end_ms, range_.owner)
-        slices = slices_of(range_, inputs.live, slice_ms, inputs.start_ms)
+        slices_at_most = slices_from(range_, inputs.live, range_.from_ms, slice_ms, inputs.start_ms)
         return self._plan(
             inputs,
-            slices,
+            [slice_ for slice_ in slices_at_most if slice_.to_ms <= range_.to_ms],
             range_.owner,
-            at_most=len(slices_of(up_to_main, inputs.live, slice_ms, inputs.start_ms)),
-            restated_to_ms=slices[-1].to_ms,
+            at_most=len(slices_at_most),
+            restated_to_ms=range_.to_ms,
             warnings=range_.adjustments,
         )
 

@@ -17,15 +17,12 @@ from functools import partial
 from slackwater import args
 from slackwater.errors import LostRaceError, PermanentError, RetryableError, UsageError
 from slackwater.runs.lineage.history import require_history
-from slackwater.runs.publishing.portion_tasks import PortionTasks
-from slackwater.runs.publishing.publish import Publisher
-from slackwater.runs.publishing.roll_forward import RollForward
+from slackwater.runs.publishing.evaluator import Evaluator
 from slackwater.runs.restating import branches, convergence, restatement
 from slackwater.runs.restating.branches import Origin, is_preview
 from slackwater.runs.restating.publish_branch import BranchPublication, BranchPublisher
-from slackwater.runs.restating.restatement import Restatement, next_slice, runs_behind
+from slackwater.runs.restating.restatement import Restatement, runs_behind, slices_from
 from slackwater.runs.staging.declarations import Declarations
-from slackwater.runs.staging.rejection import lines_of, refuse_rejected
 from slackwater.runs.staging.run import PreparedRunner, Runner
 from slackwater.runs.staging.slices import Slice, end_of, iso
 from slackwater.runs.staging.staged_slice import Parent, StagedSlice
@@ -148,28 +145,24 @@ class _Restating:
         self.tables, self.pipeline = prepared_runner.tables, prepared_runner.runner.pipeline
         self.name = self.pipeline.name
         self.ledger = self.tables.ledger_writer
-        self.publisher = Publisher(
-            self.name,
-            self.tables,
-            RollForward.of(
-                self.pipeline,
-                self.tables,
-                prepared_runner.shape,
-                PortionTasks(prepared_runner.runner.transport),
-            ),
-            self.runner.clock,
+        self.steps = Evaluator(
+            prepared_runner,
+            backfill.lines,
+            staged_slices=backfill.staged_slices,
+            committed_rows=backfill.branch_rows,
         )
+        self.roll_forward = self.steps.publisher.roll_forward
         self._branches = BranchPublisher(
             self.name,
             self.tables,
-            self.publisher.roll_forward,
+            self.roll_forward,
             self.runner.version,
             self.runner.clock,
             drops_history=self.pipeline.keep_history is not None,
         )
 
     def run(self) -> LedgerRow | None:
-        self.publisher.roll_forward.finish()
+        self.roll_forward.finish()
         main = self._main()
         live = self.ledger.live_runs(main)
         range_ = restatement.restate(
@@ -284,22 +277,19 @@ class _Restating:
             parent.start_ms,
             self.tables,
         )
-        while True:
-            at_ms = range_.from_ms if parent.end_ms is None else parent.end_ms
+        at_ms = range_.from_ms if parent.end_ms is None else parent.end_ms
+        slices = slices_from(range_, live, at_ms, self.request.slice_ms, parent.start_ms)
+        log.debug("slices", extra={"slices": len(self.backfill.staged_slices) + len(slices)})
+        for slice_ in slices:
             branch_runs = self._branch_runs(range_, parent)
-            if branch_runs and at_ms >= range_.to_ms:
-                if at_ms >= end_of(live[-1]):
-                    return _BranchTip(parent, ())
-                later_runs = runs_behind(live, at_ms)
+            if branch_runs and slice_.from_ms >= range_.to_ms:
+                later_runs = runs_behind(live, slice_.from_ms)
                 if self._has_converged(
-                    branch_runs, restatement.run_ending_at(live, at_ms), later_runs, rows_read_again
+                    branch_runs, restatement.run_ending_at(live, slice_.from_ms), later_runs, rows_read_again
                 ):
                     return _BranchTip(parent, later_runs)
-            slice_ = next_slice(range_, live, at_ms, self.request.slice_ms, parent.start_ms)
-            assert slice_ is not None
-            self._report_progress(range_, live, slice_, parent.start_ms)
-            row = self._replay(name, parent, slice_)
-            parent = replace(parent, row=row, owner=row)
+            parent = self.steps.execute(slice_, parent, name)
+        return _BranchTip(parent, ())
 
     def _branch_runs(self, range_: Restatement, parent: Parent) -> Sequence[LedgerRow]:
         """The branch's own runs."""
@@ -335,31 +325,6 @@ class _Restating:
         verb = "has converged" if reason is None else "has not converged"
         self.backfill.say(f"at {iso(boundary)} the branch {verb}{'' if reason is None else f': {reason}'}.")
         return reason is None
-
-    def _report_progress(
-        self, range_: Restatement, live: Sequence[LedgerRow], slice_: Slice, start_ms: int
-    ) -> None:
-        """Log how many slices there are at most: with `slice_` all from there to main's end are left."""
-        remaining_slices = restatement.slices_of(
-            replace(range_, from_ms=slice_.from_ms, to_ms=end_of(live[-1])),
-            live,
-            self.request.slice_ms,
-            start_ms,
-        )
-        count = len(self.backfill.staged_slices) + len(remaining_slices)
-        log.debug("slices", extra={"slices": count})
-
-    def _replay(self, name: str, parent: Parent, slice_: Slice) -> LedgerRow:
-        staged_slice = self.prepared_runner.stage(parent, slice_)
-        self.backfill.staged_slices.append(staged_slice)
-        log.debug("staged", extra={"rows": staged_slice.row.rows_read})
-        for line in lines_of(self.pipeline, staged_slice):
-            self.backfill.lines(line)
-        refuse_rejected(self.pipeline, staged_slice)
-        assert parent.row is not None
-        [row] = self.publisher.commit([staged_slice.attempt], [staged_slice.row], parent.row.seq, name)
-        self.backfill.branch_rows.append(row)
-        return row
 
     def _leave(self, name: str, parent: Parent) -> None:
         assert parent.end_ms is not None

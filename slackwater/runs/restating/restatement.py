@@ -125,32 +125,21 @@ def _adjustments(
     return sentences
 
 
-def next_slice(
+def slices_from(
     restatement: Restatement, main: Sequence[LedgerRow], at_ms: int, length_ms: int | None, start_ms: int
-) -> Slice | None:
-    """The branch's slice from `at_ms` on: main's own, or with `length_ms` one cut at start + k * length, at
-    the range's end and where main ends. None where main ends."""
-    end_ms = end_of(main[-1])
-    if at_ms >= end_ms:
-        return None
-    if length_ms is None:
-        return Slice(at_ms, end_of(main[bisect_right(main, at_ms, key=end_of)]))
-    cut = start_ms + ((at_ms - start_ms) // length_ms + 1) * length_ms
-    stops = [cut, end_ms, *([restatement.to_ms] if at_ms < restatement.to_ms else [])]
-    return Slice(at_ms, min(stops))
-
-
-def slices_of(
-    restatement: Restatement, main: Sequence[LedgerRow], length_ms: int | None, start_ms: int
 ) -> list[Slice]:
-    """The slices of the range, in order. A restatement replays at least these."""
-    slices: list[Slice] = []
-    at_ms = restatement.from_ms
-    while at_ms < restatement.to_ms:
-        slice_ = next_slice(restatement, main, at_ms, length_ms, start_ms)
-        assert slice_ is not None
-        slices.append(slice_)
-        at_ms = slice_.to_ms
+    """The branch's slices from `at_ms` to where main ends: main's own, or with `length_ms` cut at
+    start + k * length and at the range's end.
+    """
+    slices, end_ms = [], end_of(main[-1])
+    while at_ms < end_ms:
+        if length_ms is None:
+            to_ms = end_of(main[bisect_right(main, at_ms, key=end_of)])
+        else:
+            cut = start_ms + ((at_ms - start_ms) // length_ms + 1) * length_ms
+            to_ms = min([cut, end_ms, *([restatement.to_ms] if at_ms < restatement.to_ms else [])])
+        slices.append(Slice(at_ms, to_ms))
+        at_ms = to_ms
     return slices
 
 

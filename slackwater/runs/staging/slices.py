@@ -122,6 +122,11 @@ def end_of(row: RunOfSlice) -> int:
     return to_ms(row.slice_end)
 
 
+def slice_of(row: RunOfSlice) -> Slice:
+    """A run's slice."""
+    return Slice(start_of(row), end_of(row))
+
+
 def choose(
     pipeline: str,
     lineage: Lineage,

@@ -10,14 +10,12 @@ import pytest
 from slackwater.errors import UsageError
 from slackwater.runs.restating.restatement import (
     NothingToRestate,
-    next_slice,
     restate,
     run_ending_at,
     runs_behind,
-    slices_of,
+    slices_from,
 )
 from slackwater.runs.staging.closed_lineage import LineageClosed
-from slackwater.runs.staging.slices import Slice
 from slackwater.tables.ledger.rows import LedgerRow
 from slackwater.windowing.times import to_ms
 from tests.tables.ledger.ledger_rows import day, run_row
@@ -116,30 +114,25 @@ def test_a_lineage_without_runs_or_one_that_was_closed_can_not_be_restated() -> 
 
 
 def cuts(
-    first: float, last: float, length: float | None, everything: bool = False
+    first: float, last: float, length: float | None, begin: float | None = None
 ) -> list[tuple[float, float]]:
     wanted = restate("p", LIVE, hours(first), hours(last), kept)
-    if everything:
-        wanted = replace(wanted, to_ms=hours(96))
-    found = slices_of(wanted, LIVE, None if length is None else int(length * HOUR), START)
-    return [((item.from_ms - START) / HOUR, (item.to_ms - START) / HOUR) for item in found]
+    at_ms = wanted.from_ms if begin is None else hours(begin)
+    slices = slices_from(wanted, LIVE, at_ms, None if length is None else int(length * HOUR), START)
+    return [((item.from_ms - START) / HOUR, (item.to_ms - START) / HOUR) for item in slices]
 
 
 def test_a_branch_has_mains_cuts_or_its_own_and_always_one_at_the_end_of_the_range() -> None:
-    assert cuts(24, 72, None) == [(24, 48), (48, 72)]
-    assert cuts(24, 48, 10) == [(24, 30), (30, 40), (40, 48)]
+    assert cuts(24, 72, None) == [(24, 48), (48, 72), (72, 96)]
+    assert cuts(24, 48, 10)[:4] == [(24, 30), (30, 40), (40, 48), (48, 50)]
     assert cuts(0, 96, 60) == [(0, 60), (60, 96)]
-    assert cuts(24, 48, 1000) == [(24, 48)]
+    assert cuts(24, 48, 1000) == [(24, 48), (48, 96)]
 
 
 def test_behind_the_range_own_cuts_go_on_to_where_main_ends() -> None:
-    wanted = restate("p", LIVE, hours(24), hours(48), kept)
-    assert next_slice(wanted, LIVE, hours(48), 40 * HOUR, START) == Slice(hours(48), hours(80))
-    assert next_slice(wanted, LIVE, hours(80), 40 * HOUR, START) == Slice(hours(80), hours(96))
-    assert next_slice(wanted, LIVE, hours(96), 40 * HOUR, START) is None
-    assert next_slice(wanted, LIVE, hours(80), None, START) == Slice(hours(80), hours(96)), (
-        "from within a slice to its end"
-    )
+    assert cuts(24, 48, 40, begin=48) == [(48, 80), (80, 96)]
+    assert cuts(24, 48, 40, begin=96) == []
+    assert cuts(24, 48, None, begin=80) == [(80, 96)], "from within a slice to its end"
 
 
 def test_mains_runs_behind_a_boundary_and_the_one_that_ends_there() -> None:

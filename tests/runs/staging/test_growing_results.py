@@ -34,7 +34,7 @@ from slackwater.runs.lineage.recorded_run import CannotRepeat
 from slackwater.runs.lineage.table_checks import TableChecks
 from slackwater.runs.lineage.verify import Verifier
 from slackwater.runs.planning.plan_range import RangePlanner
-from slackwater.runs.publishing.publish import Publisher
+from slackwater.runs.publishing.evaluator import Evaluator
 from slackwater.runs.publishing.rebuild import Rebuild
 from slackwater.runs.publishing.roll_forward import RollForward
 from slackwater.runs.staging.declarations import Declarations
@@ -218,9 +218,7 @@ def test_a_close_fires_windows_without_a_result_that_was_added_last(world: World
     declare(world)
     world.run(8)
     declare(world, select=COUNT | MOST)
-    prepared = world.runner().prepare()
-    rolling = RollForward.of(world.pipeline, prepared.tables, prepared.shape)
-    close(prepared, Publisher("daily", prepared.tables, rolling), lambda staged: None)
+    close(Evaluator(world.runner().prepare(), world.said.append))
     assert published(world) == {0: (1, 5, None), 2: (3, None, None), 4: (1, None, None)}
     assert verified(world, world.main.seq)[0] and damaged(world) == []
 

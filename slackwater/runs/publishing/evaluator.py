@@ -1,0 +1,86 @@
+"""Executes the steps of a command: slices, each staged on the one before it, reviewed, and committed.
+
+    stage -> report -> commit on the branch -> the next slice continues it
+                 \\-> stop, where validation has rejected it; the slices before it stay
+
+`run`, `backfill` and `state close` hand their slices to it one by one. `plan` and `--dry-run` print these
+slices: they come from `slices.choose` for a run, from `restatement.slices_from` for a restatement.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from slackwater.pipelines import Pipeline
+from slackwater.runs.publishing.portion_tasks import PortionTasks
+from slackwater.runs.publishing.publish import Publisher
+from slackwater.runs.publishing.roll_forward import RollForward
+from slackwater.runs.staging.rejection import lines_of, refuse_rejected
+from slackwater.runs.staging.run import PreparedRunner
+from slackwater.runs.staging.slices import Slice, slice_of, start_of
+from slackwater.runs.staging.staged_slice import Parent, StagedSlice
+from slackwater.tables.ledger.rows import MAIN, LedgerRow
+
+log = logging.getLogger("slackwater")
+
+
+@dataclass
+class Evaluator:
+    """Executes slices of one pipeline.
+
+    Attributes:
+        prepared_runner: stages them.
+        lines: where the lines about each slice go.
+        publishes: whether slices are committed, or only staged.
+        report: the lines about a staged slice.
+        staged_slices: the slices staged so far.
+        committed_rows: the ledger rows of the committed ones.
+    """
+
+    prepared_runner: PreparedRunner
+    lines: Callable[[str], object]
+    publishes: bool = True
+    report: Callable[[Pipeline, StagedSlice], Iterable[str]] = lines_of
+    staged_slices: list[StagedSlice] = field(default_factory=list)
+    committed_rows: list[LedgerRow] = field(default_factory=list)
+
+    @cached_property
+    def publisher(self) -> Publisher:
+        """Commits what was staged."""
+        runner, tables = self.prepared_runner.runner, self.prepared_runner.tables
+        roll_forward = RollForward.of(
+            runner.pipeline, tables, self.prepared_runner.shape, PortionTasks(runner.transport)
+        )
+        return Publisher(runner.pipeline.name, tables, roll_forward, runner.clock)
+
+    def execute(self, slice_: Slice, parent: Parent, branch: str = MAIN, accept: str | None = None) -> Parent:
+        """Stage a slice on `parent` and `commit` it. Returns it as the parent of the next slice.
+
+        Raises:
+            SlackwaterError: see `PreparedRunner.stage` and `commit`.
+        """
+        return self.commit(self.prepared_runner.stage(parent, slice_, accept), parent, branch)
+
+    def commit(self, staged_slice: StagedSlice, parent: Parent, branch: str = MAIN) -> Parent:
+        """Report on a staged slice and commit it on the branch whose head is `parent`. Returns it as the
+        parent of the next slice.
+
+        Raises:
+            SliceRejected: validation said no; the message has the failing values.
+            SlackwaterError: see `Publisher.commit`.
+        """
+        pipeline, row = self.prepared_runner.runner.pipeline, staged_slice.row
+        self.staged_slices.append(staged_slice)
+        log.debug("staged", extra={"rows": row.rows_read})
+        for line in self.report(pipeline, staged_slice):
+            self.lines(line)
+        refuse_rejected(pipeline, staged_slice)
+        if self.publishes:
+            facts = {"pipeline": pipeline.name, "slice": str(slice_of(row)), "zone": pipeline.zone}
+            log.debug("publish", extra={**facts, "begins": True})
+            parent_seq = None if parent.row is None else parent.row.seq
+            [row] = self.publisher.commit([staged_slice.attempt], [row], parent_seq, branch)
+            self.committed_rows.append(row)
+        start_ms = start_of(row) if parent.start_ms is None else parent.start_ms
+        return replace(parent, row=row, owner=row, start_ms=start_ms)

@@ -120,46 +120,48 @@ def read(environment: Mapping[str, str] = os.environ, **overrides: Any) -> Setti
     if unknown_names := overrides.keys() - {field.name for field in fields(Settings)}:
         names = ", ".join(field.name for field in fields(Settings))
         raise SettingsError(f"there is no setting {', '.join(sorted(unknown_names))}; there are {names}.")
+
+    def variable(name: str, default: str | Path = "") -> str:
+        return environment.get(name) or str(default)
+
     home = Path(environment.get("AIRFLOW_HOME") or Path.home() / "airflow")
-    connection = overrides.pop("connection", None) or environment.get("SLACKWATER_CONNECTION") or None
-    warehouse = overrides.pop("warehouse", None) or environment.get("SLACKWATER_WAREHOUSE")
-    warehouse = warehouse or _warehouse_of(connection)
-    if not warehouse:
-        raise SettingsError(
-            "there is no warehouse: give dags(warehouse=…), set SLACKWATER_WAREHOUSE, or name by "
-            "SLACKWATER_CONNECTION an Airflow connection that says where it is."
-        )
-    pipelines = overrides.pop("pipelines", None) or environment.get("SLACKWATER_PIPELINES") or ()
+    connection = overrides.pop("connection", None) or variable("SLACKWATER_CONNECTION") or None
+    warehouse = overrides.pop("warehouse", None) or variable("SLACKWATER_WAREHOUSE")
+    pipelines = overrides.pop("pipelines", None) or variable("SLACKWATER_PIPELINES")
     for name, kind in (("spark_bin", Path), ("manifests", _folder_or_uri)):
         if name in overrides:
             overrides[name] = kind(overrides[name])
+    minutes = _number("SLACKWATER_RETRY_MINUTES", variable("SLACKWATER_RETRY_MINUTES", "10"), least=0)
     settings = Settings(
-        warehouse=warehouse if "://" in warehouse else str(Path(warehouse).expanduser().absolute()),
+        warehouse=_absolute_warehouse(warehouse or _warehouse_of(connection)),
         pipelines=_absolute(split_pipelines(pipelines) if isinstance(pipelines, str) else pipelines),
-        examples=_claim("SLACKWATER_EXAMPLES", environment.get("SLACKWATER_EXAMPLES") or "false"),
-        spark_bin=Path(environment.get("SLACKWATER_SPARK_BIN") or Path(sys.executable).parent),
-        spark_connection=environment.get("SLACKWATER_SPARK_CONNECTION") or "slackwater_spark",
+        examples=_claim("SLACKWATER_EXAMPLES", variable("SLACKWATER_EXAMPLES", "false")),
+        spark_bin=Path(variable("SLACKWATER_SPARK_BIN", Path(sys.executable).parent)),
+        spark_connection=variable("SLACKWATER_SPARK_CONNECTION", "slackwater_spark"),
         connection=connection,
-        spark_conf=_properties(environment.get("SLACKWATER_SPARK_CONF") or "{}"),
-        pool=environment.get("SLACKWATER_POOL") or "default_pool",
-        manifests=_folder_or_uri(environment.get("SLACKWATER_MANIFESTS") or home / "manifests"),
-        driver_pipelines=environment.get("SLACKWATER_DRIVER_PIPELINES") or None,
-        retries=_number(
-            "SLACKWATER_RETRIES", environment.get("SLACKWATER_RETRIES") or "3", least=LEAST_RETRIES
-        ),
-        retry_delay=timedelta(
-            minutes=_number(
-                "SLACKWATER_RETRY_MINUTES", environment.get("SLACKWATER_RETRY_MINUTES") or "10", least=0
-            )
-        ),
-        upkeep=environment.get("SLACKWATER_UPKEEP") or "slackwater",
-        maintain_schedule=environment.get("SLACKWATER_MAINTAIN_SCHEDULE") or "@weekly",
-        health_schedule=environment.get("SLACKWATER_HEALTH_SCHEDULE") or "@hourly",
+        spark_conf=_properties(variable("SLACKWATER_SPARK_CONF", "{}")),
+        pool=variable("SLACKWATER_POOL", "default_pool"),
+        manifests=_folder_or_uri(variable("SLACKWATER_MANIFESTS", home / "manifests")),
+        driver_pipelines=variable("SLACKWATER_DRIVER_PIPELINES") or None,
+        retries=_number("SLACKWATER_RETRIES", variable("SLACKWATER_RETRIES", "3"), least=LEAST_RETRIES),
+        retry_delay=timedelta(minutes=minutes),
+        upkeep=variable("SLACKWATER_UPKEEP", "slackwater"),
+        maintain_schedule=variable("SLACKWATER_MAINTAIN_SCHEDULE", "@weekly"),
+        health_schedule=variable("SLACKWATER_HEALTH_SCHEDULE", "@hourly"),
     )
     settings = replace(settings, **overrides)
     if settings.retries < LEAST_RETRIES:
         raise SettingsError(f"retries is {settings.retries}; it is a whole number, at least {LEAST_RETRIES}.")
     return settings
+
+
+def _absolute_warehouse(warehouse: str | None) -> str:
+    if not warehouse:
+        raise SettingsError(
+            "there is no warehouse: give dags(warehouse=…), set SLACKWATER_WAREHOUSE, or name by "
+            "SLACKWATER_CONNECTION an Airflow connection that says where it is."
+        )
+    return warehouse if "://" in warehouse else str(Path(warehouse).expanduser().absolute())
 
 
 def _warehouse_of(connection: str | None) -> str | None:

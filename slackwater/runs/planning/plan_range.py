@@ -36,6 +36,7 @@ from slackwater.runs.staging.closed_lineage import refuse_closed
 from slackwater.runs.staging.declarations import Declarations
 from slackwater.runs.staging.evolution import Difference
 from slackwater.runs.staging.slices import Cuts, Lineage, Slice, choose, end_of
+from slackwater.tables.ledger.live_runs import LiveRuns
 from slackwater.tables.ledger.rows import LedgerRow
 from slackwater.tables.run_files.snapshots import is_kept
 from slackwater.tables.warehouse import Warehouse
@@ -84,7 +85,9 @@ class RangePlanner:
                 "needs --all"
             )
         owner = inputs.live[-1] if inputs.live else None
-        return self._plan(inputs, slices, owner, at_most=len(slices), restated_to_ms=None, warnings=warnings)
+        return self._plan(
+            inputs, slices, owner, inputs.live, at_most=len(slices), restated_to_ms=None, warnings=warnings
+        )
 
     def _restatement(self, inputs: PlanInputs, from_ms: int, to_ms: int, slice_ms: int | None) -> Plan:
         """The plan of `slackwater backfill`."""
@@ -97,6 +100,7 @@ class RangePlanner:
             inputs,
             [slice_ for slice_ in slices_at_most if slice_.to_ms <= range_.to_ms],
             range_.owner,
+            runs_between(inputs.live, range_.from_ms, range_.to_ms),
             at_most=len(slices_at_most),
             restated_to_ms=range_.to_ms,
             warnings=range_.adjustments,
@@ -107,23 +111,19 @@ class RangePlanner:
         inputs: PlanInputs,
         slices: Sequence[Slice],
         owner: LedgerRow | None,
+        earlier_runs: LiveRuns,
         *,
         at_most: int,
         restated_to_ms: int | None,
         warnings: Sequence[str],
     ) -> Plan:
-        """The plan of `slices`, of which the first continues the snapshot of the run `owner`.
-        `restated_to_ms`: the end of a restatement; None for a run.
+        """The plan of `slices`; the first continues the snapshot of `owner`. `earlier_runs` are the restated
+        runs, or all live runs before a run; `restated_to_ms` is the end of a restatement, None for a run.
         """
         changes = _changed_settings(inputs, slices, owner)
         reads = read_source(inputs, slices, owner)
         windows = count_touched_windows(inputs, owner, reads.points, reads.sample)
         choice = engines.choose(self.pipeline, inputs.sources.schema)
-        earlier_runs = (
-            inputs.live
-            if restated_to_ms is None
-            else runs_between(inputs.live, slices[0].from_ms, restated_to_ms)
-        )
         parked_rows = windows.parked_windows + count_remembered_rows(inputs, owner)
         placements = placements_of(inputs, reads, choice, parked_rows, self.on)
         needs_spark = any(placement.place == "spark" for placement in placements)

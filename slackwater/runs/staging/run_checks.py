@@ -43,26 +43,12 @@ def checks_of_run(
 ) -> list[validation.Check]:
     """All checks of a run, in the order in which `validations` has them.
 
-    Args:
-        pipeline, tables: whose run it is.
-        parent: the run that it continues.
-        changes: settings that differ from the parent's.
-        overrides_honoured: the changed arrivals that the run honours.
-        scan: the rows that were read.
-        before, after: the source progress.
-        outcome: what the replay gave.
-        rows_to_publish: what the suites are validated on.
+    `changes` are the settings that differ from the parent's; `before` and `after` are the source progress.
+    The suites are validated on `rows_to_publish`.
     """
     open_before = 0 if parent.owner is None else parent.owner.windows_open
     checks = [
-        *check_input(
-            pipeline,
-            tables.ledger,
-            parent,
-            scan=scan,
-            after=after,
-            counts=outcome.counts,
-        ),
+        *check_input(pipeline, tables.ledger, parent, scan=scan, after=after, counts=outcome.counts),
         *validation.check_panes(pipeline.pane_expectations, tables["panes"].schema, outcome.pane_metrics),
         *check_suites(pipeline.suites, rows_to_publish),
         validation.check_conservation(outcome.counts),

@@ -143,46 +143,75 @@ def find_stragglers(
     """
     if not reads.num_rows:
         return []
-    # The version up to which live runs have read each slice: that of its own run, or a newer one of a later
-    # run that folds.
-    starts, ends, versions = (reads.column(name).to_numpy() for name in ("from_ms", "to_ms", "version"))
-    of_folding_runs = np.where(folds, versions, _NO_VERSION)
-    newest_behind = np.maximum.accumulate(of_folding_runs[::-1])[::-1]
-    read_at = np.maximum(versions, np.append(newest_behind[1:], _NO_VERSION))
-    oldest = int(read_at.min()) if since is None else since
-    start_ms, end_ms = int(starts[0]), int(ends[-1])
-    counts = np.zeros(len(starts), np.int64)
-
-    def count(times: Int64s, version: int, rows: Int64s | None = None) -> None:
-        """Count the rows of these arrivals (None: one each) that `version` has brought, where no live run has
-        read them.
-        """
-        places = np.searchsorted(starts, times, side="right") - 1
-        is_straggler = (times >= start_ms) & (times < end_ms) & (read_at[places] < version)
-        weights = None if rows is None else rows[is_straggler]
-        counts[:] += np.bincount(places[is_straggler], weights, minlength=len(starts)).astype(np.int64)
-
+    counts = _CountsBySlice.of(reads, folds)
+    before = replace(source, version=counts.oldest_version if since is None else since)
     # Of commits that have rewritten files only the rows that differ are new.
-    before = replace(source, version=oldest)
     changes = row_changes_since(source, before, arrival) if source.has_lost_files_since(before) else ()
     # Of commits that the log has lost only a comparison of rows tells what they have brought.
     if changes is None and any(commit.removed_files for commit in source.lost_commits_since(before)):
         return None
     if changes:
         source = source.with_rewrites(item.version for item in changes)
+        before = replace(source, version=before.version)
         for item in changes:
-            count(item.arrivals, item.version, item.added_counts)
-    added_files = source.added_since(replace(source, version=oldest), np.unique(read_at).tolist())
+            counts.add(item.arrivals, item.version, item.added_counts)
+    added_files = source.added_since(before, np.unique(counts.read_at).tolist())
     if added_files is None or source.why_not_direct is not None:
-        return [] if source.version == oldest else None
-    for file in source.files(end_ms, end_ms, arrival, replace(source, version=oldest)):
-        if not file.may_hold_unread:
-            continue
-        count(arrivals(source, file, arrival)[0], added_files[file.path])
-    return [
-        Stragglers(Slice(int(starts[place]), int(ends[place])), int(counts[place]))
-        for place in np.flatnonzero(counts).tolist()
-    ]
+        return [] if source.version == before.version else None
+    for file in source.files(counts.end_ms, counts.end_ms, arrival, before):
+        if file.may_hold_unread:
+            counts.add(arrivals(source, file, arrival)[0], added_files[file.path])
+    return counts.stragglers()
+
+
+@dataclass(frozen=True)
+class _CountsBySlice:
+    """How many stragglers each slice has, int64[slices] as all columns.
+
+    Attributes:
+        starts, ends: the slices, in milliseconds.
+        read_at: the version up to which live runs have read each slice: that of its own run, or a newer one
+            of a later run that folds.
+        counts: rows so far.
+    """
+
+    starts: Int64s
+    ends: Int64s
+    read_at: Int64s
+    counts: Int64s
+
+    @classmethod
+    def of(cls, reads: pa.Table, folds: bool | Sequence[bool]) -> "_CountsBySlice":
+        starts, ends, versions = (reads.column(name).to_numpy() for name in ("from_ms", "to_ms", "version"))
+        folded_versions = np.where(folds, versions, _NO_VERSION)
+        newest_behind = np.maximum.accumulate(folded_versions[::-1])[::-1]
+        read_at = np.maximum(versions, np.append(newest_behind[1:], _NO_VERSION))
+        return cls(starts, ends, read_at, np.zeros(len(starts), np.int64))
+
+    @property
+    def oldest_version(self) -> int:
+        return int(self.read_at.min())
+
+    @property
+    def end_ms(self) -> int:
+        return int(self.ends[-1])
+
+    def add(self, times: Int64s, version: int, rows: Int64s | None = None) -> None:
+        """Count the rows of these arrivals (None: one each) that `version` has brought, where no live run has
+        read them.
+        """
+        places = np.searchsorted(self.starts, times, side="right") - 1
+        is_inside = (times >= self.starts[0]) & (times < self.end_ms)
+        is_straggler = is_inside & (self.read_at[places] < version)
+        weights = None if rows is None else rows[is_straggler]
+        self.counts[:] += np.bincount(places[is_straggler], weights, len(self.starts)).astype(np.int64)
+
+    def stragglers(self) -> list[Stragglers]:
+        """The counts of slices that have any."""
+        return [
+            Stragglers(Slice(int(self.starts[place]), int(self.ends[place])), int(self.counts[place]))
+            for place in np.flatnonzero(self.counts).tolist()
+        ]
 
 
 def arrivals(source: PinnedSource, file: InputFile, arrival: str) -> tuple[Int64s, int]:

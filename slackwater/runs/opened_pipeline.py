@@ -62,7 +62,6 @@ class OpenedPipeline:
     """A pipeline with its registry, its warehouse and its tables. Each of these is opened on first use.
 
     Attributes:
-        name: of the pipeline.
         warehouse_uri: folder or URI; None: SLACKWATER_WAREHOUSE, else ./warehouse.
         pipelines: the user's file or module; None: SLACKWATER_PIPELINES, else our examples alone.
         on: where slices are replayed; None: as the pipeline declares.

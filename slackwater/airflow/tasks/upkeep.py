@@ -33,11 +33,7 @@ class PipelinesOperator(BaseOperator):
 
 
 class MaintainOperator(CommandOperator):
-    """Runs `slackwater maintain`, its output in the task's log.
-
-    Args:
-        pipeline: its name.
-    """
+    """Runs `slackwater maintain`, its output in the task's log."""
 
     template_fields = ("pipeline",)
 

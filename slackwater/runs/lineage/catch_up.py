@@ -29,7 +29,6 @@ class CatchUpRequest:
     """What `slackwater run` was asked for; times in milliseconds of UTC.
 
     Attributes:
-        pipeline: its name.
         to_ms: where the last slice ends.
         from_ms: start of the one slice to run; None to catch up from the head.
         start_ms: where an empty lineage begins instead of `Pipeline.start`.

@@ -75,11 +75,8 @@ class Erasure:
     """Erases rows of one pipeline.
 
     Attributes:
-        warehouse, pipeline: where and what.
         tables: its tables, those of side outputs included.
         roll_forward: finished first, as by every writing command, and at the end.
-        version: of the product, recorded in the ledger.
-        clock: the wall clock.
     """
 
     warehouse: Warehouse

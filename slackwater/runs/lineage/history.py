@@ -88,7 +88,6 @@ class OldRows:
     """The rows of a table that lie before the horizon.
 
     Attributes:
-        table: its name.
         where: holds for these rows alone.
         within: bounds of the files in which they stand.
         transaction: is recorded in the table's log by the commit that drops them.
@@ -105,7 +104,6 @@ class History:
     """The history of one pipeline's lineage.
 
     Attributes:
-        pipeline, tables: the pipeline and its tables.
         delivered_seq: the ledger row up to which every sink has its corrections; None where there are no
             sinks.
     """

@@ -65,13 +65,11 @@ class Maintenance:
     """The upkeep of one pipeline's tables.
 
     Attributes:
-        pipeline, tables: the pipeline and its tables.
         roll_forward: finished first, as by every writing command.
         delivered_seq: gives the ledger row up to which every sink has its corrections; None where there are
             no sinks.
         lease: whether to claim that this is the only upkeep. Only tests turn it off: correctness rests on
             what each commit is based on.
-        clock: the wall clock.
     """
 
     pipeline: Pipeline

@@ -57,12 +57,8 @@ class Moves:
     """Moves of one pipeline's lineage. Each finishes open roll-forwards first, as every writing command does.
 
     Attributes:
-        pipeline: its name.
-        tables: its tables.
         roll_forward: how its published table follows.
         declarations: today's and those of its runs.
-        version: of the product, recorded in the ledger.
-        clock: the wall clock.
     """
 
     pipeline: str

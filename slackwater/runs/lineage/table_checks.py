@@ -79,8 +79,6 @@ class TableChecks:
     """Checks the tables of one pipeline.
 
     Attributes:
-        pipeline: its name.
-        tables: its tables.
         roll_forward: says which panes replace which in `published`.
         sides: tags of its side outputs.
     """

@@ -91,7 +91,6 @@ class Verifier:
     """Repeats recorded runs of one pipeline.
 
     Attributes:
-        warehouse, pipeline: where and what.
         code_hash: the hash of the pipeline's code as it is now.
         engine: how windows are run; None: as the planner chooses.
         transport: where the tasks run, as in a run.
@@ -215,7 +214,6 @@ class _ComparedRows:
     """Compares the rows of a run with those of its repetition, as multisets.
 
     Attributes:
-        tables: the pipeline's tables.
         row: the run.
         outcome, scratch: what the repetition has left, and the folder of files that its tasks have written.
         key_groups: how many the pipeline has.

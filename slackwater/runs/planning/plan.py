@@ -48,7 +48,6 @@ class Plan:
     """What a command would do.
 
     Attributes:
-        pipeline: its name.
         restates: whether the range was run already.
         continues: seq of the run whose snapshot the first slice continues; None at the start of a lineage.
         slices: the slices to replay. A restatement replays at least these, and goes on until it meets main

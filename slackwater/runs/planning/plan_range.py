@@ -44,12 +44,7 @@ from slackwater.tables.warehouse import Warehouse
 
 @dataclass(frozen=True)
 class RangePlanner:
-    """Plans ranges of one pipeline.
-
-    Attributes:
-        warehouse, pipeline: where and what.
-        on: where slices are to be replayed.
-    """
+    """Plans ranges of one pipeline, whose slices are to be replayed `on` Spark, here, or as their size says."""
 
     warehouse: Warehouse
     pipeline: Pipeline

@@ -32,11 +32,8 @@ _CUT = timedelta(microseconds=999)
 
 @dataclass
 class ChangeSummary:
-    """The sum of some corrections.
-
-    Attributes:
-        rows: (op, cause) → how many rows of `published` have changed so.
-        days: the days of these rows; None for rows without a window and a timestamp.
+    """The sum of some corrections: (op, cause) → rows of `published` that changed, and the days of these rows
+    (None: rows without a window and a timestamp).
     """
 
     rows: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -44,7 +41,6 @@ class ChangeSummary:
 
     @property
     def total(self) -> int:
-        """How many rows of `published` have changed."""
         return self.rows.total()
 
     @property
@@ -56,14 +52,12 @@ class ChangeSummary:
         return counts
 
     def add(self, corrections: pa.Table) -> None:
-        """Count some corrections."""
         counts = corrections.select(["op", "cause"]).group_by(["op", "cause"]).aggregate([([], "count_all")])
         for row in counts.to_pylist():
             self.rows[row["op"], row["cause"]] += row["count_all"]
         self.days |= dates_of(corrections)
 
     def merge(self, other: "ChangeSummary") -> None:
-        """Count the corrections of `other` as well."""
         self.rows += other.rows
         self.days |= other.days
 
@@ -84,7 +78,7 @@ class ChangeSummary:
 
 
 def change_summaries(tables: Tables, rows: Sequence[LedgerRow]) -> dict[int, ChangeSummary]:
-    """By seq: what each of `rows` has changed; nothing for a row that is not rolled forward."""
+    """By seq, what each of `rows` has changed; rows that are not rolled forward are left out."""
     summaries = {row.seq: ChangeSummary() for row in rows}
     seqs = sorted(row.seq for row in rows if row.branch == MAIN and row.kind != RowKind.ERASE)
     if not seqs:
@@ -102,8 +96,8 @@ def change_summaries(tables: Tables, rows: Sequence[LedgerRow]) -> dict[int, Cha
 
 
 def _counts_in_files(tables: Tables, seqs: set[int]) -> Iterator[tuple[int, str, str, date | None, int]]:
-    """(seq, op, cause, day, rows) of the corrections between the least and the greatest of `seqs`, some of
-    them several times.
+    """(seq, op, cause, day, rows) of the corrections from the least to the greatest of `seqs`; a combination
+    may come several times.
     """
     if not seqs:
         return

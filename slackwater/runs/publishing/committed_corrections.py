@@ -49,12 +49,7 @@ ALL_KEY_GROUPS = range(1 << 15)  # up to Flink's greatest max_parallelism
 
 
 class Batch(NamedTuple):
-    """Corrections on their way to a target.
-
-    Attributes:
-        changes: rows of `corrections`, in order.
-        start, end: the positions between which they lie.
-    """
+    """Corrections on their way to a target, in order, and the positions between which they lie."""
 
     changes: pa.Table
     start: SinkPosition
@@ -63,13 +58,8 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class CommittedCorrections:
-    """The corrections of one pipeline's main, in the order in which they are delivered.
-
-    Attributes:
-        tables: the pipeline's tables.
-        keys: its key columns.
-        windows: the columns of its windows.
-        portion_rows: about so many rows are held at once.
+    """The corrections of one pipeline's main, in the order of delivery, about `portion_rows` rows at a
+    time.
     """
 
     tables: Tables
@@ -79,18 +69,16 @@ class CommittedCorrections:
     _gaps_up_to: dict[int, Sequence[Gap]] = field(default_factory=dict, init=False, repr=False)
 
     def newest_seq(self) -> int:
-        """The ledger row up to which corrections stand; 0 for none."""
+        """The ledger row up to which there are corrections; 0 for none."""
         return rolled_forward_to(self.tables[CORRECTIONS].find())
 
     def rows_after(self, position: SinkPosition) -> int:
-        """How many corrections come after `position`."""
         count = self._files(position.seq + 1, None).count_within(Within("seq", position.seq + 1, None))
         if position.offset > 0 and self._gaps(self.tables[CORRECTIONS].find(), position.seq):
             return count + sum(rows.num_rows for rows, _ in self.of_row(position, ALL_KEY_GROUPS))
         return count + max(0, self.rows_of(position.seq) - max(0, position.offset))
 
     def rows_of(self, seq: int) -> int:
-        """How many corrections a ledger row has."""
         return self._files(seq, seq).count_within(Within.only("seq", seq))
 
     def end_of(self, seq: int) -> SinkPosition:
@@ -106,8 +94,8 @@ class CommittedCorrections:
         return None
 
     def after(self, position: SinkPosition, until: int) -> Iterator[tuple[pa.Table, SinkPosition]]:
-        """The corrections after `position` up to those of ledger row `until`, some of one ledger row at once,
-        each time with the position before them.
+        """The corrections after `position` up to ledger row `until`, in parts of one ledger row, each with
+        the position before it.
         """
         for seq in self._seqs(position.seq, until):
             start = position if seq == position.seq else SinkPosition(seq, 0)
@@ -124,7 +112,7 @@ class CommittedCorrections:
                 yield rows.slice(start, len(piece)), SinkPosition(position.seq, int(numbers[start]))
 
     def of_rows(self, set_aside: Iterable[SetAside], identity: Sequence[str]) -> Iterator[pa.Table]:
-        """The corrections of rows that are set aside, by their `identity`, some at once."""
+        """The corrections of rows that are set aside, by their `identity`, in parts."""
         digests_by_place = defaultdict[tuple[int, int], set[str]](set)
         for row in set_aside:
             digests_by_place[row.seq, row.key_group].add(row.digest)
@@ -134,8 +122,8 @@ class CommittedCorrections:
                 yield rows.filter(pa.array(is_one, pa.bool_()))
 
     def gaps_of(self, erased: pc.Expression, is_erased: Callable[[pa.Table], pa.Array]) -> Iterator[Gap]:
-        """Where the corrections stand that are to be erased: `erased` holds for them, and `is_erased` says
-        for each row of a table whether it does.
+        """The places of the corrections that are to be erased. `erased` filters files and rows; `is_erased`
+        gives the mask of a table.
         """
         seqs = self.tables[CORRECTIONS].read(["seq"], erased).column("seq").unique().to_pylist()
         for seq in sorted(seqs):
@@ -177,7 +165,7 @@ class CommittedCorrections:
             rows_before += rows.num_rows
 
     def _gaps(self, table: OpenTable | None, seq: int) -> list[Gap]:
-        """The gaps among the corrections of a ledger row as of a version of `corrections`, in their order."""
+        """The gaps among the corrections of a ledger row as of a version of `corrections`, in order."""
         forward_seq = rolled_forward_to(table)
         if forward_seq not in self._gaps_up_to:
             erasures = [row for row in self.tables.ledger.erasures() if row.seq <= forward_seq]
@@ -220,7 +208,7 @@ def batches(
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Batch]:
     """`corrections` cut into batches of at most `rows`, behind `start`. A batch that has waited for `seconds`
-    is not filled up. Nothing is read ahead: who applies a batch slowly is read for slowly.
+    is not filled up. Nothing is read ahead: a slow target is read for slowly.
     """
     parts: list[pa.Table] = []
     count, began, end = 0, clock(), start

@@ -25,13 +25,10 @@ _FIRED_AS = """CASE WHEN coalesce(new.kind, old.__kind) = 'withdrawn' AND old.__
 
 def changes_of_windows(window: Sequence[str], results: Sequence[str], slot: str, cause: str | None) -> str:
     """SQL for the corrections of pipelines with windows: the newest live firing of each touched window and
-    slot against the rows that are published.
+    slot against the published rows.
 
-    Args:
-        window: the columns that identify a window: key, start, end, and those that its class declares.
-        results: the result columns.
-        slot: SQL for the slot of a row; rows of one slot replace each other.
-        cause: of every correction; None: by the kind of the firing.
+    Rows of one slot (SQL for it is `slot`) replace each other. `cause` is that of every correction; None
+    takes it from the kind of the firing.
     """
     compared_columns = [*results, "kind", "firing"]
     identifying = ", ".join(
@@ -134,7 +131,6 @@ def is_same_row(columns: Sequence[str], a: str, b: str) -> str:
 
 
 def column_list(columns: Sequence[str]) -> str:
-    """SQL for a list of columns."""
     return ", ".join(map(_quoted, columns))
 
 

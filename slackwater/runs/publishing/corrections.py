@@ -65,11 +65,8 @@ class Identity(Enum):
 
 @dataclass(frozen=True)
 class Publication:
-    """Computes the rows of `corrections` and `published` of one pipeline from its panes.
-
-    Attributes:
-        shape: the pipeline's columns; the results are all that it has ever had, as `corrections` has them.
-        identity: which rows replace each other.
+    """Computes the rows of `corrections` and `published` of one pipeline from its panes. The results of
+    `shape` are all that the pipeline has ever had; `identity` says which rows replace each other.
     """
 
     shape: Shape
@@ -100,12 +97,8 @@ class Publication:
         return query(sql, log=log, touched_panes=touched_panes, published=published_rows)
 
     def inserts(self, panes: pa.Table, cause: str | None) -> pa.Table:
-        """The `changes` of one run where none of the windows of `panes` is published: an insert of each row
-        of the last firings.
-
-        Args:
-            panes: of the run, with at least the columns `columns_of_inserts`; of each window all or none.
-            cause: as of `changes`.
+        """The `changes` of one run none of whose windows is published: an insert of each row of the last
+        firings. `panes` have at least `columns_of_inserts`, and of each window all rows or none.
         """
         is_withdrawn = is_text(panes.column("kind"), "withdrawn")
         if self.identity is Identity.WINDOW:
@@ -183,10 +176,8 @@ class Publication:
     def apply(self, corrections: pa.Table, published_rows: pa.Table, seqs_of_runs: pa.Table) -> pa.Table:
         """`published_rows` with the corrections of one ledger row applied; rows that these don't name stay.
 
-        Args:
-            corrections: of one ledger row.
-            published_rows: rows of `published`, with all that the corrections update or withdraw.
-            seqs_of_runs: (run_id, seq) of the ledger rows that withdrawn rows of process functions came from.
+        `published_rows` has all rows that the corrections update or withdraw. `seqs_of_runs` has (run_id,
+        seq) of the ledger rows from which withdrawn rows of process functions came.
         """
         replacing = corrections.filter(pc.not_equal(corrections.column("op"), "insert"))
         if replacing.num_rows:
@@ -211,13 +202,9 @@ class Publication:
         return pa.concat_tables([published_rows, self.new_rows(corrections).cast(published_rows.schema)])
 
     def rebuild(self, corrections: pa.Table, published_rows: pa.Table, seqs_of_runs: pa.Table) -> pa.Table:
-        """`published_rows` made anew from their corrections, each row once; a row that no correction names
-        stays.
-
-        Args:
-            corrections: all corrections of the keys of `published_rows`, of any ledger rows.
-            published_rows: rows of `published`, perhaps with some doubled or missing.
-            seqs_of_runs: as of `apply`.
+        """`published_rows` made anew from all corrections of their keys, each row once; a row that no
+        correction names stays. `published_rows` may have rows doubled or missing; `seqs_of_runs` as for
+        `apply`.
         """
         identity = column_list(self._identity)
         slot = self._slot("CASE op WHEN 'insert' THEN corrections.seq ELSE seqs_of_runs.seq END")
@@ -260,7 +247,6 @@ class Publication:
 
     @property
     def columns(self) -> list[str]:
-        """The columns of `published`."""
         return [name for name, _ in table_columns(self.shape)["published"]]
 
     @property
@@ -289,8 +275,8 @@ class Publication:
 
     @property
     def _replaces_without_start(self) -> bool:
-        """Whether a window without a start is one of a user's class, whose firings replace each other, and
-        not the global window.
+        """Whether a window without a start is of a user's class, whose firings replace each other, and not
+        the global window.
         """
         return self.identity is Identity.WINDOW and self.shape.windows is not None
 
@@ -328,12 +314,10 @@ def _only_day(rows: pa.Table) -> date | None:
 
 
 def first_moments(rows: pa.Table) -> pa.ChunkedArray:
-    """What decides the day of each row."""
     last_instants = pc.subtract(rows.column("window_end"), pa.scalar(1000, pa.duration("us")))
     return pc.coalesce(rows.column("window_start"), last_instants, rows.column("timestamp"))
 
 
 def dates_of(rows: pa.Table) -> set[date | None]:
-    """The days of `rows`, each once."""
     day = _only_day(rows)
     return set(days_of(rows).unique().to_pylist()) if day is None else {day}

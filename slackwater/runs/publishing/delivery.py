@@ -49,10 +49,9 @@ class SinkState:
     """How far a sink is.
 
     Attributes:
-        sink: the declaration.
-        position: of the target; None where it can't be reached.
+        position: None where the target can't be reached.
         newest_seq: the ledger row up to which there are corrections.
-        backlog: how many of them were not delivered; None where the target can't be reached.
+        backlog: how many corrections wait; None where the target can't be reached.
         problem: why it can't be reached, or does not suit.
         set_aside: the rows that it can't take as they are.
     """
@@ -81,12 +80,9 @@ class Delivery:
     """The sinks of one pipeline, and the corrections that they get.
 
     Attributes:
-        pipeline: the declarations.
-        tables: its tables, as they are stored.
-        warehouse: root of the warehouse.
         batch_rows: a batch has no more rows.
         large_rows: a ledger row with so many corrections is delivered in lanes, where the target has some.
-        parallel: calls the tasks of lanes; None: nothing begins to be delivered in lanes.
+        parallel: calls the tasks of lanes; None: no delivery in lanes begins.
     """
 
     pipeline: Pipeline
@@ -98,11 +94,9 @@ class Delivery:
 
     @property
     def corrections(self) -> CommittedCorrections:
-        """What is delivered."""
         return CommittedCorrections(self.tables, self.pipeline.keys, all_columns(self.pipeline))
 
     def context(self) -> SinkContext:
-        """What a sink is told of the pipeline."""
         schema = self.tables["published"].schema
         pipeline = self.pipeline
         ledger = self.tables["runs"].find()
@@ -118,7 +112,7 @@ class Delivery:
         )
 
     def _results(self) -> tuple[tuple[str, pa.DataType], ...]:
-        """The results that rows of `published` have: those declared, then those that were removed since."""
+        """The results that rows of `published` have: the declared ones, then the ones removed since."""
         stored_types = dict(results_of(self.tables[CORRECTIONS].schema))
         declared_names = [name for name in self.pipeline.results if name in stored_types]
         return tuple((name, stored_types[name]) for name in dict.fromkeys([*declared_names, *stored_types]))
@@ -199,10 +193,8 @@ class Delivery:
                 position = target.position()  # another deliverer may have moved it
 
     def retry(self, sink: Sink) -> DeliveredRows:
-        """Deliver to one sink what it lacks, and once more the corrections of rows that are set aside.
-
-        Raises:
-            SinkDown, SinkUnsuitable: see `deliver`.
+        """Deliver to one sink what it lacks, and once more the corrections of rows that are set aside. Raises
+        as `deliver`.
         """
         delivered_rows = self.deliver(sink)
         count, identity = delivered_rows.rows, list(self.context().identity)
@@ -235,14 +227,12 @@ class Delivery:
                 position = lane.position()  # another deliverer has moved it
 
     def _large_seq_after(self, target: SinkTarget, position: SinkPosition) -> int | None:
-        """The next ledger row that is delivered in lanes."""
         if self.parallel is None:
             return None
         seq = self.corrections.first_seq_of(self.large_rows, position)
         return None if seq is None or target.lane(0) is None else seq
 
     def _deliver_lanes(self, sink: Sink, position: SinkPosition) -> None:
-        """Deliver all lanes of a ledger row, or what is left of them."""
         lanes = range(-position.offset)
         variable = variable_of(getattr(sink, "url", ""))
         task = LaneTask(
@@ -301,10 +291,9 @@ class LaneTask:
     """Delivers one lane, in a process of its own.
 
     Attributes:
-        pipeline, sink, warehouse: as of `Delivery`.
         batch_rows: a batch has no more rows.
-        position: of the target: the ledger row and, negative, the number of lanes.
-        environment: variables of the driver that URLs of sinks are read from.
+        position: the ledger row and, negative, the number of lanes.
+        environment: variables of the driver from which URLs of sinks are read.
     """
 
     pipeline: Pipeline
@@ -315,7 +304,6 @@ class LaneTask:
     environment: Mapping[str, str]
 
     def __call__(self, number: int) -> None:
-        """Deliver the lane of that number."""
         for name, value in self.environment.items():
             os.environ.setdefault(name, value)
         tables = Warehouse(self.warehouse).stored_tables(self.pipeline.name, self.pipeline.side_columns)

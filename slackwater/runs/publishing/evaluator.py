@@ -30,12 +30,8 @@ class Evaluator:
     """Executes slices of one pipeline.
 
     Attributes:
-        prepared_runner: stages them.
-        lines: where the lines about each slice go.
         publishes: whether slices are committed, or only staged.
-        report: the lines about a staged slice.
-        staged_slices: the slices staged so far.
-        committed_rows: the ledger rows of the committed ones.
+        report: the lines about a staged slice, which go to `lines`.
     """
 
     prepared_runner: PreparedRunner
@@ -47,7 +43,6 @@ class Evaluator:
 
     @cached_property
     def publisher(self) -> Publisher:
-        """Commits what was staged."""
         runner, tables = self.prepared_runner.runner, self.prepared_runner.tables
         roll_forward = RollForward.of(
             runner.pipeline, tables, self.prepared_runner.shape, PortionTasks(runner.transport)
@@ -55,11 +50,7 @@ class Evaluator:
         return Publisher(runner.pipeline.name, tables, roll_forward, runner.clock)
 
     def execute(self, slice_: Slice, parent: Parent, branch: str = MAIN, accept: str | None = None) -> Parent:
-        """Stage a slice on `parent` and `commit` it. Returns it as the parent of the next slice.
-
-        Raises:
-            SlackwaterError: see `PreparedRunner.stage` and `commit`.
-        """
+        """Stage a slice on `parent` and `commit` it. Returns it as the parent of the next slice."""
         return self.commit(self.prepared_runner.stage(parent, slice_, accept), parent, branch)
 
     def commit(self, staged_slice: StagedSlice, parent: Parent, branch: str = MAIN) -> Parent:
@@ -68,7 +59,6 @@ class Evaluator:
 
         Raises:
             SliceRejected: validation said no; the message has the failing values.
-            SlackwaterError: see `Publisher.commit`.
         """
         pipeline, row = self.prepared_runner.runner.pipeline, staged_slice.row
         self.staged_slices.append(staged_slice)

@@ -46,7 +46,7 @@ class PortionedChanges(Protocol):
         """The portions into which they are divided."""
 
     def of(self, portion: Portion) -> Iterator[pa.Table]:
-        """Those of one portion, as of `Publication.changes`."""
+        """The corrections of one portion, as `Publication.changes` gives them."""
 
 
 def parts_of(changes: PortionedChanges) -> Iterator[pa.Table]:
@@ -57,24 +57,16 @@ def parts_of(changes: PortionedChanges) -> Iterator[pa.Table]:
 
 @dataclass(frozen=True)
 class PaneChanges:
-    """Finds the corrections of ledger rows of one pipeline.
-
-    Attributes:
-        tables: the pipeline's tables.
-        publication: which rows replace each other in `published`.
-        portion_rows: about so many rows are held at once.
-    """
+    """Finds the corrections of ledger rows of one pipeline, about `portion_rows` rows at a time."""
 
     tables: Tables
     publication: Publication
     portion_rows: int
 
     def of_row(self, row: LedgerRow) -> PortionedChanges:
-        """The corrections of a ledger row."""
         return self.of_run(row) if row.kind in RUN_KINDS else self.of_lineage(row)
 
     def of_run(self, row: LedgerRow) -> "RunChanges":
-        """The corrections of a run that continues the live set."""
         return RunChanges(self._published_rows(), self._panes_of_run(row), cause_of(row))
 
     def of_lineage(self, row: LedgerRow) -> "LineageChanges":
@@ -156,13 +148,8 @@ class RunChanges:
 
 @dataclass(frozen=True)
 class LineageChanges:
-    """The corrections of a row that changes the live set.
-
-    Attributes:
-        published: the rows as of the ledger row before.
-        entering, leaving, staying: panes of the runs that do so.
-        live_run_ids: of the live set after it, as texts in the order of slices.
-        cause: of every correction.
+    """The corrections of a row that changes the live set: panes of entering, leaving and staying runs against
+    the published rows. `live_run_ids` is the live set afterwards, in slice order.
     """
 
     published: "_PublishedRows"
@@ -186,7 +173,7 @@ class LineageChanges:
         yield self.published.publication.changes(log, touched_panes, published_rows, self.cause)
 
     def _staying_among(self, portion: Portion, touched_panes: pa.Table) -> pa.Table:
-        """The panes of runs that stay that are of the windows of `touched_panes`."""
+        """The panes of staying runs in the windows of `touched_panes`."""
         publication = self.published.publication
         where = _is_within("window_start", touched_panes) | _is_within("timestamp", touched_panes)
         starts, staying = touched_panes.column("window_start"), self.staying
@@ -218,7 +205,6 @@ class _PublishedRows:
         return self.uniqueness.portion_rows
 
     def portions(self, *files: StoredFiles) -> list[Portion]:
-        """The portions of the rows of these files."""
         return self.uniqueness.portions(*(item.actions for item in files))
 
     def of_panes(self, panes: pa.Table, portion: Portion, days: set[date | None]) -> pa.Table:
@@ -265,7 +251,7 @@ def _at_0(panes: pa.Table) -> pa.Table:
 
 
 def _is_within(name: str, panes: pa.Table) -> pc.Expression:
-    """Whether the time `name` lies between the least and the greatest of `panes`."""
+    """Whether the time `name` lies within the bounds of `panes`."""
     bounds = pc.min_max(panes.column(name))
     if not bounds["min"].is_valid:
         return pc.scalar(False)

@@ -68,10 +68,9 @@ PortionTask = Callable[[Portion], Iterator[Piece]]
 
 @dataclass(frozen=True)
 class PortionTasks:
-    """Where portions are written by tasks.
+    """Writes portions in tasks.
 
     Attributes:
-        transport: runs them.
         least: from so many portions on; fewer this process writes before a task would have begun. Where Spark
             would have to start first, from four times as many on.
     """
@@ -80,7 +79,6 @@ class PortionTasks:
     least: int = 8
 
     def are_for(self, portions: Sequence[Portion]) -> bool:
-        """Whether tasks write these, because they are many."""
         times = 1 if self.transport.begins_at_once else _TIMES_BEFORE_START
         return len(portions) >= times * self.least
 
@@ -98,12 +96,8 @@ def write_portions(
     task: PortionTask,
     tasks: PortionTasks | None,
 ) -> Written:
-    """Write what `task` makes of all portions.
-
-    Args:
-        folders: the tables that it writes.
-        portions: in the order of their key groups.
-        tasks: None: all is written here.
+    """Write what `task` makes of all portions, which are in the order of their key groups; without `tasks` in
+    this process.
 
     Raises:
         WarehouseNotWritable: rows can't be written.
@@ -139,14 +133,8 @@ def files_that_change(
     tasks: PortionTasks | None,
 ) -> tuple[StoredFiles, pa.Table]:
     """The files of `published` that may hold a row that changes or is withdrawn; and the spread of such
-    corrections over the key groups, in the form in which `portions` takes files.
-
-    Args:
-        published: all files.
-        corrections: those of a ledger row.
-        changing: the condition for those that change or withdraw a row.
-        portions: of the corrections.
-        tasks: None: all corrections are read here.
+    corrections over the key groups, in the form in which `portions` takes files. `changing` is the condition
+    for a correction that changes or withdraws a row; without `tasks` all are read here.
     """
 
     def choose(share: _Share) -> Iterator[pa.Table]:
@@ -196,7 +184,6 @@ def _each_share(
 def _write(
     folders: Mapping[str, Folder], portions: Sequence[Portion], task: PortionTask, name: str
 ) -> Written:
-    """`name`: of the files."""
     changes = ChangeSummary()
     with ExitStack() as stack:
         parts = {table: stack.enter_context(Parts(folder, name=name)) for table, folder in folders.items()}
@@ -209,13 +196,7 @@ def _write(
 
 @dataclass(frozen=True)
 class CorrectPortion:
-    """The corrections of a ledger row, and the rows that they insert into `published`, which are at hand.
-
-    Attributes:
-        row: the ledger row.
-        changes: its corrections.
-        tables, publication: of the pipeline.
-    """
+    """The corrections of a ledger row, and the rows that they insert into `published`."""
 
     row: LedgerRow
     changes: PortionedChanges
@@ -235,7 +216,6 @@ class CorrectPortion:
         yield Piece(PUBLISHED, pa.concat_tables(inserts))
 
     def _corrections(self, changes: pa.Table) -> pa.Table:
-        """`changes` with all columns of `corrections`."""
         schema, row = self.tables[CORRECTIONS].schema, self.row
         constants = {"seq": row.seq, "at": row.committed_at}
         columns = {
@@ -255,8 +235,8 @@ class CorrectPortion:
         )
 
     def _run_id_of_each(self, changes: pa.Table) -> pa.Array:
-        """The run id of each correction: that of the ledger row, but of a withdrawal from a process function
-        that of the run whose row is withdrawn.
+        """The run id of each correction: of the ledger row, or for a withdrawal from a process function of
+        the run whose row is withdrawn.
         """
         if self.publication.identity is not Identity.RUN:
             return repeat_text(self.row.run_id, changes.num_rows)
@@ -283,14 +263,8 @@ class InsertPortion:
 
 @dataclass(frozen=True)
 class RewritePortion:
-    """The rows of some files of `published`, with what a ledger row changes or withdraws in them. They stay
-    in the bands of these files.
-
-    Attributes:
-        old_files: the files.
-        corrections: those of the ledger row.
-        changing: the condition for those that change or withdraw a row.
-        tables, uniqueness: of the pipeline.
+    """The rows of some files of `published`, with what a ledger row changes or withdraws in them (the
+    corrections for which `changing` holds). They stay in the bands of these files.
     """
 
     old_files: StoredFiles

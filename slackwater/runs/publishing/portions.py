@@ -39,7 +39,6 @@ class Hashes(NamedTuple):
 
     @property
     def where(self) -> pc.Expression:
-        """The condition that a row has such a key."""
         columns = [pc.field(name) for name, _ in self.keys]
         # Arrow has no public way to call a function that was registered, but this is the one it documents.
         key_hash = pc.Expression._call(_hash_function(tuple(kind for _, kind in self.keys)), columns)
@@ -69,7 +68,7 @@ def _hash_function(kinds: tuple[pa.DataType, ...]) -> str:
 
 
 class Portion(NamedTuple):
-    """Key groups from `least` to `greatest`, both included; None for no bound. Of these the keys with some
+    """Key groups from `least` to `greatest`, both included (None: no bound), and of these the keys with some
     `hashes`, or all.
     """
 
@@ -79,7 +78,6 @@ class Portion(NamedTuple):
 
     @property
     def where(self) -> pc.Expression:
-        """The condition that a row lies in the portion."""
         is_inside = pc.scalar(True) if self.hashes is None else self.hashes.where
         if self.least is not None:
             is_inside = is_inside & (pc.field(KEY_GROUP) >= self.least)
@@ -87,16 +85,14 @@ class Portion(NamedTuple):
 
     @property
     def within(self) -> Within:
-        """The bounds of its key groups, for the choice of files."""
         return Within(KEY_GROUP, self.least, self.greatest)
 
     def files_among(self, files: StoredFiles) -> StoredFiles:
-        """Those of `files` that may hold rows of the portion, by the log and by the places in their names."""
+        """The files that may hold rows of the portion, by the log and by the places in their names."""
         files = files.within(self.within)
         return files if self.hashes is None else files.among(filter(self._may_hold, files.paths))
 
     def _may_hold(self, path: str) -> bool:
-        """Whether a file may hold keys with the hashes of the portion, by its name."""
         range_of_file = KeyRange.in_name(path)
         if self.hashes is None or range_of_file is None:
             return True
@@ -113,12 +109,8 @@ class Portion(NamedTuple):
 
 
 def portions(files: Sequence[pa.Table], most: int, keys: Columns = ()) -> list[Portion]:
-    """Ranges of key groups that together cover all, each with about `most` rows.
-
-    Args:
-        files: the files of each table, as `actions_of` gives them.
-        most: how many rows may be held at once.
-        keys: the key columns, by which a key group of more rows is divided; without them none is.
+    """Ranges of key groups that together cover all, each with about `most` rows of `files` (as `actions_of`
+    gives them). With `keys` a key group of more rows is divided, too.
     """
     rows = np.zeros(_LAST + 2)
     for actions in files:
@@ -148,8 +140,7 @@ def portions(files: Sequence[pa.Table], most: int, keys: Columns = ()) -> list[P
 
 
 def _between_rows(cuts: np.ndarray, until: np.ndarray) -> np.ndarray:
-    """Those of the ascending `cuts` that have rows before them, behind the cut before, and rows behind
-    them."""
+    """The ascending `cuts` that have rows between them and the cut before, and rows behind them."""
     chosen_cuts, rows_before = [], 0.0
     for cut in cuts.tolist():
         if cut and until[-1] - 1e-6 > until[cut - 1] > rows_before + 1e-6:

@@ -46,15 +46,8 @@ class RejectedByValidation(RejectedError):
 
 @dataclass(frozen=True)
 class Publisher:
-    """Publishes staged runs of one pipeline.
-
-    Attributes:
-        pipeline: its name.
-        tables: its tables.
-        roll_forward: carries what is committed into `published`.
-        clock: the wall clock.
-        declarations: today's, against which those of the staged runs are checked; None: the caller has just
-            staged the runs by today's.
+    """Publishes staged runs of one pipeline. The declarations of the runs are checked against `declarations`;
+    None: the caller has just staged the runs by today's.
     """
 
     pipeline: str
@@ -67,8 +60,8 @@ class Publisher:
         """Commit every staged slice up to `run_id` (default: the newest staged run that continues main) and
         roll forward.
 
-        Returns the rows that were committed now; none when they were committed before, or no staged run
-        continues main. `accept` is the reason to commit in spite of a failed verdict; it is recorded.
+        Returns the rows committed now; none when they were committed before, or no staged run continues main.
+        `accept` is the recorded reason to commit in spite of a failed verdict.
 
         Raises:
             NotStaged, RejectedByValidation, LostRaceError.
@@ -146,8 +139,8 @@ class Publisher:
         return bound
 
     def _require_state(self, attempts: list[Attempt], rows: list[LedgerRow]) -> None:
-        """Refuse to make runs live whose snapshots upkeep has dropped, because it believed the runs dead: not
-        before the lease of their claim has expired. A snapshot that upkeep drops from here on it puts back
+        """Refuse to make runs live whose snapshots upkeep has dropped because it believed the runs dead,
+        which it does not before their lease has expired. A snapshot dropped from here on upkeep puts back
         itself, when it sees that the run is live, or staged on the head.
         """
         for attempt, row in zip(attempts, rows, strict=True):
@@ -158,7 +151,6 @@ class Publisher:
                 raise self._cannot_publish(row, error.message) from error
 
     def _require_rows(self, rows: list[LedgerRow]) -> None:
-        """Refuse to make runs live of whose staged rows some are gone."""
         for row in rows:
             for table, recorded, stored in missing_rows(self.tables, row):
                 raise self._cannot_publish(
@@ -175,9 +167,7 @@ class Publisher:
         )
 
     def chain(self, run_id: str | None) -> Chain:
-        """The staged slices up to `run_id` that are not committed yet, oldest first; None: up to the newest
-        staged run that continues main.
-        """
+        """The staged slices up to `run_id` that are not committed yet, oldest first."""
         if run_id is None:
             return self._newest_chain()
         attempt = self.tables.attempts.find(run_id)

@@ -33,9 +33,7 @@ _FILES_OF_WINDOWS = """
 
 
 def files_of_days(files: StoredFiles, days: Collection[date | None]) -> StoredFiles:
-    """Those of `files`, of `published`, with rows of `days`; None stands for rows without a window and a
-    timestamp.
-    """
+    """The files of `published` with rows of `days`; None: rows without a window and a timestamp."""
     dates = sorted(day for day in days if day is not None)
     if None not in days and dates:
         files = files.within(Within("window_date", dates[0], dates[-1]))
@@ -46,11 +44,8 @@ def files_of_days(files: StoredFiles, days: Collection[date | None]) -> StoredFi
 
 
 def files_of_windows(files: StoredFiles, windows: pa.Table) -> StoredFiles:
-    """Those of `files`, of `published`, that may hold rows of `windows`.
-
-    Args:
-        files: of the days of the windows, see `files_of_days`; windows of other days have none.
-        windows: panes or corrections, with the columns `WINDOW_PLACE`.
+    """The files of `published` that may hold rows of `windows`, panes or corrections with the columns
+    `WINDOW_PLACE`. `files` are of the days of the windows, see `files_of_days`.
     """
     starts = windows.column("window_start")
     if windows.num_rows and not starts.null_count:
@@ -95,5 +90,4 @@ def bounds_of_starts(starts: list[datetime]) -> list[Within]:
 
 
 def least_and_greatest(column: pa.ChunkedArray) -> list[Any]:
-    """The bounds of a column; none where it has no values."""
     return [bound for bound in pc.min_max(column).as_py().values() if bound is not None]

@@ -42,8 +42,7 @@ class Rebuilt:
 
     Attributes:
         taken_back: the tables that others had changed, and what was passed over.
-        removed_copies: table → how many rows were removed as copies of others; tables without any are left
-            out.
+        removed_copies: table → how many rows were removed as copies of others.
         is_published_anew: whether `published` differed from what its corrections make it.
         row: the ledger row by which `published` was corrected; None where it agreed with the panes.
     """
@@ -56,15 +55,8 @@ class Rebuilt:
 
 @dataclass(frozen=True)
 class Rebuild:
-    """Repairs the tables of one pipeline.
-
-    Attributes:
-        pipeline: its name.
-        tables: its tables.
-        roll_forward: finished once the tables are repaired.
-        version: of the product, recorded in the ledger.
-        clock: the wall clock.
-        taken_back: the tables that were taken back before these were opened.
+    """Repairs the tables of one pipeline. `taken_back` are the tables that were taken back before these were
+    opened.
     """
 
     pipeline: str
@@ -163,7 +155,7 @@ class Rebuild:
 
     def _correct_by_panes(self) -> LedgerRow | None:
         """Commit a ledger row that touches every window, where some panes disagree with `published`, and roll
-        it forward. Returns the row; None where all agree.
+        it forward. None where all agree.
         """
         ledger = self.tables.ledger_writer
         head = ledger.head()

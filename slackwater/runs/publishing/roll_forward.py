@@ -64,10 +64,7 @@ from slackwater.tables.warehouse import APPLICATION, Tables
 
 class Draft(NamedTuple):
     """Files with the rows that a ledger row inserts into `published`, written and not yet committed.
-
-    Attributes:
-        files: the files.
-        is_all: whether the ledger row only inserts, so that these files are all that it changes.
+    `is_all`: the ledger row only inserts, so these files are all that it changes.
     """
 
     files: list[WrittenFile]
@@ -82,10 +79,7 @@ class RollForward:
     """Rolls the tables of one pipeline forward.
 
     Attributes:
-        tables: the pipeline's tables.
-        publication: which rows replace each other in `published`.
-        portion_rows: about so many rows are held at once, however many a run has; at least those of one key
-            group.
+        portion_rows: about so many rows are held at once, at least the rows of one key group.
         tasks: write large runs; None: this process writes all.
     """
 
@@ -96,12 +90,10 @@ class RollForward:
 
     @property
     def uniqueness(self) -> Uniqueness:
-        """The look for doubled rows in the tables."""
         return Uniqueness(self.tables, self.publication, self.portion_rows)
 
     @property
     def pane_changes(self) -> PaneChanges:
-        """Computes the corrections of a ledger row."""
         return PaneChanges(self.tables, self.publication, self.portion_rows)
 
     @classmethod
@@ -112,7 +104,6 @@ class RollForward:
         shape: Shape,
         tasks: PortionTasks | None = None,
     ) -> "RollForward":
-        """The roll-forward of a pipeline whose tables exist, and have the keys of `shape`."""
         identity = (
             Identity.RUN
             if pipeline.keyed_process is not None
@@ -128,9 +119,7 @@ class RollForward:
     def of_stored(
         cls, pipeline: Pipeline, tables: Tables, tasks: PortionTasks | None = None
     ) -> "RollForward":
-        """The roll-forward of a pipeline whose tables exist. Their schemas give the types, so the source is
-        not needed.
-        """
+        """The roll-forward of a pipeline from the schemas of its tables, so the source is not needed."""
         schema = tables[PUBLISHED].schema
         keys = tuple((key, schema.field(key).type) for key in pipeline.keys)
         windows = tuple((column, schema.field(column).type) for column in declared_columns(pipeline))
@@ -139,7 +128,7 @@ class RollForward:
         return cls.of(pipeline, tables, shape, tasks)
 
     def pending(self) -> list[LedgerRow]:
-        """The rows of main that were not rolled forward into `published` yet, oldest first."""
+        """The rows of main that are not rolled forward into `published` yet, oldest first."""
         return self._pending(self.tables[PUBLISHED].find(), self.tables.ledger)
 
     def _pending(self, published: OpenTable | None, ledger: LedgerReader) -> list[LedgerRow]:
@@ -155,8 +144,8 @@ class RollForward:
         return self._finish({name: self.tables[name].find() for name in UNIQUE_TABLES})
 
     def finish_known(self) -> list[LedgerRow]:
-        """As `finish`, for whoever has just opened the tables, or has committed a row: without a look at what
-        others have committed since. They roll that forward themselves, and so does the next `finish`.
+        """As `finish`, without a look at what others have committed since the caller opened the tables or
+        committed a row. They roll that forward themselves, and so does the next `finish`.
         """
         return self._finish({name: self.tables[name].newest_known() for name in UNIQUE_TABLES})
 
@@ -184,15 +173,13 @@ class RollForward:
             self.take_step(self.tables[name], row, partial(_put_in_place, by_table.get(name, ())))
 
     def would_change(self, row: LedgerRow) -> bool:
-        """Whether the roll-forward of a row that changes the live set would change `published`, which is as
-        of the row before it.
-        """
+        """Whether the roll-forward of a row that changes the live set would change `published`."""
         self.tables[PUBLISHED].find()  # what is known of it is as of now
         return any(part.num_rows for part in parts_of(self.pane_changes.of_lineage(row)))
 
     def take_step(self, folder: Folder, row: LedgerRow, step: Step) -> Draft | None:
-        """Roll one table forward to one row, unless it has come so far already. Another process that commits
-        meanwhile makes the step be tried again.
+        """Roll one table forward to one row, unless it has come so far already. A commit of another
+        process meanwhile makes the step be tried again.
         """
         table = folder.newest_known_or_made()
         while True:
@@ -210,8 +197,8 @@ class RollForward:
             return draft
 
     def _correct(self, folder: Folder, table: OpenTable, row: LedgerRow, transaction: Transaction) -> Draft:
-        """The step of `corrections`. The rows that it inserts into `published` are written from the same
-        pass, because they are at hand.
+        """The step of `corrections`. The rows that it inserts into `published` are written in the same
+        pass.
         """
         changes = self.pane_changes.of_row(row)
         task = CorrectPortion(row, changes, self.tables, self.publication)
@@ -222,7 +209,6 @@ class RollForward:
         return Draft(written.files[PUBLISHED], is_all)
 
     def _write(self, portions: Sequence[Portion], task: PortionTask, *names: str) -> Written:
-        """The files of the tables `names` that `task` writes."""
         folders = {name: self.tables[name] for name in names}
         return write_portions(folders, portions, task, self.tasks)
 
@@ -231,13 +217,9 @@ class RollForward:
     ) -> None:
         """The step of `published`, from the corrections of the row alone.
 
-        Inserted rows get files of their own. Only files in which rows change are written anew: a late element
-        of a large day writes the rows of its band again, and a run whose late elements change windows of the
-        run before writes no older rows again. Several small files of a day become one.
-
-        Args:
-            folder, table, row, transaction: as of a `Step`.
-            draft: the inserted rows, where the step of `corrections` has just written them.
+        Inserted rows get files of their own, unless `draft` has them. Only files in which rows change are
+        written anew: a late element of a large day writes the rows of its band again, and no older rows.
+        Several small files of a day become one.
         """
         corrections = replace(
             self.tables[CORRECTIONS].files(
@@ -261,9 +243,7 @@ class RollForward:
     def _rewrite_files(
         self, table: OpenTable, corrections: StoredFiles, changing: pc.Expression
     ) -> tuple[StoredFiles, list[WrittenFile]]:
-        """The files of `published` in which rows change or are withdrawn, and the files that take their
-        place.
-        """
+        """The files of `published` in which rows change or are withdrawn, and the files that replace them."""
         published = replace(self.tables[PUBLISHED].files(table=table), dictionary_columns=("kind",))
         old_files, spread = files_that_change(
             published, corrections, changing, self.uniqueness.portions(corrections.actions), self.tasks

@@ -19,7 +19,7 @@ _COUNTS = {"late_events": "rows_late", "quarantine": "rows_quarantined"}  # tabl
 
 def missing_rows(tables: Tables, row: LedgerRow) -> Iterator[tuple[str, int, int]]:
     """(table, rows recorded, rows there) of the tables that have other rows of a staged run than it has
-    recorded. Upkeep may have merged its files with others; then its rows are counted.
+    recorded. Where upkeep has merged its files with others, its rows are counted.
     """
     names = [name for name in row.files if name not in SNAPSHOT_TABLES and name in tables.folders]
     output = [name for name in names if name == "panes" or name.startswith(SIDE)]

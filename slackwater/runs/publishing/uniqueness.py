@@ -32,21 +32,14 @@ class DoubledRows(PermanentError):
 
 @dataclass(frozen=True)
 class Uniqueness:
-    """Looks for doubled rows in one pipeline's tables. Reads only.
-
-    Attributes:
-        tables: the pipeline's tables.
-        publication: knows the identity of rows of `published` and `corrections`.
-        portion_rows: about so many rows are held at once.
-    """
+    """Looks for doubled rows in one pipeline's tables, about `portion_rows` rows at a time. Reads only."""
 
     tables: Tables
     publication: Publication
     portion_rows: int = 1 << 20
 
     def portions(self, *files: pa.Table) -> list[Portion]:
-        """The portions of the rows of files of `panes`, `published` and `corrections`, as `actions_of` gives
-        them."""
+        """The portions of the files of `panes`, `published` and `corrections`."""
         return portions(files, self.portion_rows, self.publication.shape.keys)
 
     def surplus(self) -> dict[str, int]:
@@ -55,7 +48,6 @@ class Uniqueness:
         return {name: count for name, count in counts.items() if count}
 
     def surplus_of(self, name: str) -> int:
-        """How many rows of one of the tables are copies, by reading all of them."""
         if name != LEDGER:
             return self.surplus_in(name, self.tables[name].files())
         rows = self.tables.ledger.columns("seq", "run_id")
@@ -63,7 +55,6 @@ class Uniqueness:
         return rows.num_rows - min(distinct)
 
     def surplus_in(self, name: str, files: StoredFiles) -> int:
-        """How many rows in some files of `corrections` or `published` are copies."""
         columns = self._columns(name)
         parts = (
             portion.files_among(files).read(columns, portion.where)
@@ -72,7 +63,7 @@ class Uniqueness:
         return sum(self._surplus_among(name, rows) for rows in parts)
 
     def require(self) -> None:
-        """Refuse tables with doubled rows, by reading all rows.
+        """Read all rows, and refuse tables with doubled rows.
 
         Raises:
             DoubledRows.
@@ -80,8 +71,7 @@ class Uniqueness:
         self._refuse(self.surplus())
 
     def require_at_a_glance(self, tables: Mapping[str, OpenTable | None]) -> None:
-        """Refuse tables with doubled rows, as far as the log shows them. `tables`: the version to look at of
-        each of UNIQUE_TABLES.
+        """Refuse tables with doubled rows, as far as the log shows them.
 
         Seqs are counted from 1 without gaps, so the greatest is the number of rows of the ledger. Of the
         other tables only files are read that agree in all that the log says of them.
@@ -105,7 +95,7 @@ class Uniqueness:
         return self.tables[name].files() if table is None else self.tables[name].files(table=table)
 
     def require_once(self, name: str, rows: pa.Table) -> None:
-        """Refuse doubled rows among `rows`, which the caller has read from `corrections` or `published`.
+        """Refuse doubled rows among `rows` of `corrections` or `published`.
 
         Raises:
             DoubledRows.
@@ -126,9 +116,8 @@ class Uniqueness:
         return list(dict.fromkeys(names))
 
     def identity_of(self, name: str, rows: pa.Table) -> pa.Table:
-        """The columns that identify each of `rows` of `corrections` or `published`.
-
-        Of a process function also the op: one ledger row may withdraw a row and insert another in its place.
+        """The columns that identify rows of `corrections` or `published`. For a process function also the
+        op: one ledger row may withdraw a row and insert another in its place.
         """
         if name == PUBLISHED:
             return self.publication.identity_of(rows, "run_seq").unify_dictionaries()

@@ -46,7 +46,6 @@ class BackfillRequest:
     """What `slackwater backfill` was asked for; times and lengths in milliseconds.
 
     Attributes:
-        pipeline: its name.
         from_ms, to_ms: [from, to) of arrival time.
         whatever_the_code: whether equal state alone is convergence (`--until-converged`).
         publish: whether the branch is made live; else it is a preview, left where it could be made live.

@@ -112,11 +112,7 @@ class BranchPublisher:
     """Makes branches of one pipeline live.
 
     Attributes:
-        pipeline: its name.
-        tables: its tables.
         roll_forward: how its published table follows.
-        version: of the product, recorded in the ledger.
-        clock: the wall clock.
         drops_history: whether upkeep drops history of the pipeline.
     """
 

@@ -67,10 +67,8 @@ class Redrive:
     """Redrives late rows of one pipeline.
 
     Attributes:
-        warehouse, pipeline: where and what.
         roll_forward: finished first, as by every writing command.
         transport: makes the transport on which the timelines of runs are repeated.
-        clock: the wall clock.
     """
 
     warehouse: Warehouse

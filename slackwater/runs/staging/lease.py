@@ -51,7 +51,6 @@ def claim_slice(
         attempts: the table of claims.
         attempt: the try at the slice.
         is_rival: whether the holder of another claim works on the same branch.
-        clock: the wall clock.
 
     Raises:
         LeaseHeld: a rival is alive; with its name and slice.

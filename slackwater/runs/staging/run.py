@@ -83,7 +83,6 @@ class Runner:
         ranges: number of key-group ranges; None leaves it to the size of the input.
         lease: whether to claim the advisory lease. Only tests turn it off: correctness rests on the
             compare-and-swap alone.
-        clock: the wall clock.
         sources_and_shape: the result of `checked_sources`, where the caller has it already; None: `prepare`
             calls it.
     """

@@ -31,13 +31,7 @@ _BATCH_ROWS = 100_000
 
 @dataclass(frozen=True)
 class BrokenPanes:
-    """The panes of one run that break expectations.
-
-    Attributes:
-        tables, shape: of the pipeline.
-        run_id: the run's.
-        paths: the files of `panes` that it has committed.
-    """
+    """The panes of one run that break expectations, in the files `paths` that it has committed."""
 
     tables: Tables
     shape: Shape
@@ -45,8 +39,8 @@ class BrokenPanes:
     paths: Sequence[str]
 
     def judge(self, expectations: Sequence[Expectation], checks: Sequence[Check]) -> list[Check]:
-        """`checks`, of which those of failed `expectations` name the panes that break them, and leave out the
-        panes of accepted windows.
+        """`checks`, in which the failed `expectations` name the panes that break them, without the panes
+        of accepted windows.
         """
         by_title = {item.title: item for item in expectations}
         return [
@@ -74,7 +68,6 @@ class BrokenPanes:
         return replace(check, observed=text, unexpected=others.num_rows)
 
     def _broken(self, item: Expectation, files: StoredFiles, run_id: str) -> pa.Table:
-        """Identity and value of the panes of a run that break the expectation."""
         columns = list(dict.fromkeys([*self._identity, "kind", item.column]))
         parts = []
         for panes in files.scan(columns, pc.field("run_id") == run_id, _BATCH_ROWS):
@@ -100,7 +93,6 @@ class BrokenPanes:
         return [*self.shape.key_names, *self.shape.window_names]
 
     def _accepted_panes(self, item: Expectation) -> list[pa.Table]:
-        """The panes that have broken the expectation in runs that were accepted."""
         has_failed = (pc.field("expectation") == item.title) & ~pc.field("passed")
         failures = self.tables["validations"].read(["run_id"], has_failed)
         panes = self.tables["panes"]
@@ -111,7 +103,6 @@ class BrokenPanes:
         ]
 
     def _is_accepted(self, run_id: str) -> bool:
-        """Whether a run that is committed, or staged, is accepted."""
         run = self.tables.ledger.by_run_id(run_id) or self.tables.attempts.find(run_id)
         return run is not None and (run.verdict or "").startswith(ACCEPTANCE)
 
@@ -129,8 +120,8 @@ class BrokenPanes:
         )
 
     def _names(self, item: Expectation, panes: pa.Table) -> str:
-        """The panes with the least values as `shop a, 2024-01-01 06:00–12:00: 51`. A window that has fired
-        several times with one value is named once.
+        """The panes with the least values as `shop a, 2024-01-01 06:00–12:00: 51`; a window that has fired
+        several times with one value once.
         """
         names = ", ".join(map(quoted, self._identity))
         panes = query(f"SELECT DISTINCT * FROM panes ORDER BY broken_value, {names}", panes=panes)

@@ -12,10 +12,8 @@ class LineageClosed(UsageError):
 
 
 def refuse_closed(pipeline: str, owner: LedgerRow | None) -> None:
-    """Refuse a slice that would continue a close, whether it is new or a repetition.
-
-    Raises:
-        LineageClosed: with the command that reopens it.
+    """Refuse a slice that would continue a close, whether it is new or a repetition. The error names the
+    command that reopens the lineage.
     """
     if owner is not None and owner.kind == RowKind.CLOSE:
         raise LineageClosed(

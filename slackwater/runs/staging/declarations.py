@@ -38,11 +38,8 @@ from slackwater.windowing.times import to_ms
 
 @dataclass(frozen=True)
 class Declarations:
-    """The declarations of a pipeline: today's, to be held against those that its runs recorded.
-
-    Attributes:
-        pipeline, config_hash: today's.
-        tables: the pipeline's tables, which hold the recorded ones.
+    """Today's declarations of a pipeline (`pipeline`, `config_hash`), to be compared with the recorded
+    ones of its runs.
     """
 
     pipeline: Pipeline
@@ -50,14 +47,9 @@ class Declarations:
     tables: Tables
 
     def changes(self, owner: LedgerRow | None, from_ms: int, start_ms: int | None) -> list[Difference]:
-        """The settings that differ from those of the run `owner`, and that a slice which continues its
-        snapshot follows. Without an owner the slice begins the lineage, perhaps once more, and continues
-        nothing.
-
-        Args:
-            owner: the run whose snapshot the slice continues.
-            from_ms: the start of the slice.
-            start_ms: the start of the lineage.
+        """The settings that differ from the declarations of the run `owner`, and that a slice from `from_ms`
+        which continues its snapshot follows. Without an owner the slice begins the lineage, perhaps once
+        more. `start_ms` is the start of the lineage.
 
         Raises:
             SettingsChanged: see `check_settings` and `check_lasting`.
@@ -70,7 +62,6 @@ class Declarations:
         return check_settings(self.pipeline, self._of(owner), owner.seq or owner.run_id, from_ms, start_ms)
 
     def added_results(self, owner: LedgerRow | None) -> frozenset[str]:
-        """The results of `select` of which the snapshot of the run `owner` knows nothing."""
         if owner is None or owner.config_hash == self.config_hash:
             return frozenset()
         before = self._of(owner)
@@ -89,7 +80,7 @@ class Declarations:
         rules than today's.
 
         Raises:
-            SettingsChanged: see `check_rules`.
+            SettingsChanged.
         """
         if owner is not None and owner.config_hash != self.config_hash:
             check_rules(self.pipeline, self._of(owner), owner.seq or owner.run_id)
@@ -110,10 +101,9 @@ class Declarations:
     def refuse_rows_left_to_a_restatement(
         self, changes: Sequence[Difference], live: Sequence[LedgerRow], newest: Sequence[PinnedSource]
     ) -> None:
-        """Refuse a change of ``stragglers`` from "restate" to "fold" while stragglers wait for a restatement.
-
-        A run that folds reads only rows which appear after the run before it, so no run would ever read
-        those. `live` are the live runs, `newest` are the sources as they stand.
+        """Refuse a change of ``stragglers`` from "restate" to "fold" while stragglers wait for a restatement:
+        a run that folds reads only rows which appear after the run before it, so no run would ever read them.
+        `newest` are the sources as they are now.
 
         Raises:
             SettingsChanged: with the range to restate.

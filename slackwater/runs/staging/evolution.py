@@ -66,12 +66,8 @@ class SettingsChanged(UsageError):
 
 @dataclass(frozen=True)
 class Difference:
-    """One setting that differs between two declarations.
-
-    Attributes:
-        path: e.g. ``window.size_ms``.
-        before, after: its plain values.
-        kind: what the change means, see `RULES`.
+    """One setting that differs between two declarations: its path (``window.size_ms``), its plain values,
+    and the kind of change, see `RULES`.
     """
 
     path: str
@@ -81,17 +77,14 @@ class Difference:
 
     @property
     def change(self) -> str:
-        """``before → after``."""
         return f"{_shown(self.before)} → {_shown(self.after)}"
 
     @property
     def adds_result(self) -> bool:
-        """Whether it adds a result to `select`."""
         return self._is_growth_of_select and self.before is None
 
     @property
     def removes_result(self) -> bool:
-        """Whether it removes a result from `select`."""
         return self._is_growth_of_select and self.after is None
 
     @property
@@ -103,11 +96,8 @@ class Difference:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
-    """The settings that differ between two descriptions of a pipeline (`Pipeline.describe`), in the order of
-    their paths.
-
-    A setting that one of them lacks, because an earlier release did not know it, or because it is left out
-    where it is not set, counts as its default.
+    """The settings that differ between two descriptions of a pipeline (`Pipeline.describe`), in the order
+    of their paths. A setting that one of them lacks counts as its default.
     """
     complete_settings = {**_defaults(), **before}
     changed_settings = [
@@ -161,19 +151,17 @@ def _is_growth(item: Difference, before: Mapping[str, Any], after: Mapping[str, 
 
 
 def _columns_of_another_type(before: str, after: str) -> list[str]:
-    """The columns of two declarations of `output` that have another type."""
     types = dict(parse_columns("output", "output", before))
     return [name for name, kind in parse_columns("output", "output", after) if types.get(name, kind) != kind]
 
 
 def added_results(before: Mapping[str, Any], after: Mapping[str, Any]) -> frozenset[str]:
-    """The results of `select` that only the later of two descriptions of a pipeline has."""
     return frozenset(after["select"]) - frozenset(before.get("select", {}))
 
 
 def as_declared(pipeline: Pipeline, recorded: Mapping[str, Any]) -> Pipeline:
-    """`pipeline` with the results, derived columns and condition of a recorded description, which plain
-    values tell in full. Expectations, which may name other results, are left out: a replay asks none.
+    """`pipeline` with the results, derived columns and condition of a recorded description. Expectations,
+    which may name other results, are left out: a replay asks none.
     """
     select = {
         name: Aggregate(**{key: value for key, value in values.items() if key != "class"})
@@ -192,12 +180,8 @@ def check_settings(
 ) -> list[Difference]:
     """The changed settings that a slice follows which continues the parked state of run `seq`.
 
-    Args:
-        pipeline: as it is declared now.
-        before: the declarations of run `seq`; None where it has not recorded them.
-        seq: names the run in errors.
-        from_ms: the start of the slice.
-        start_ms: the start of the lineage; None: as the pipeline declares it.
+    `before` are the declarations of that run (None: not recorded), `from_ms` is the start of the slice,
+    `start_ms` the start of the lineage (None: as the pipeline declares it).
 
     Raises:
         SettingsChanged: with every difference that can't be followed, and the ways out.
@@ -234,11 +218,8 @@ def check_settings(
 
 
 def check_lasting(pipeline: Pipeline, before: Mapping[str, Any] | None, seq: int | str) -> None:
-    """Refuse changes that a lineage can't take even where it begins once more and continues no parked state;
-    arguments as for `check_settings`.
-
-    Raises:
-        SettingsChanged: with the differences and the ways out.
+    """Refuse changes that a lineage can't take even where it begins once more and continues no parked
+    state. Arguments and errors as for `check_settings`.
     """
     lasting_changes = [
         item
@@ -256,11 +237,8 @@ def check_lasting(pipeline: Pipeline, before: Mapping[str, Any] | None, seq: int
 
 
 def check_rules(pipeline: Pipeline, before: Mapping[str, Any] | None, seq: int | str) -> None:
-    """Refuse to make run `seq` live where settings have changed on which its snapshot and its panes rest;
-    arguments as for `check_settings`.
-
-    Raises:
-        SettingsChanged: with the differences and the ways out.
+    """Refuse to make run `seq` live where settings have changed on which its snapshot and its panes rest.
+    Arguments and errors as for `check_settings`.
     """
     refused_changes = [
         item

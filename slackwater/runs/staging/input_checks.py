@@ -29,12 +29,8 @@ LEAST_RUNS: Final = 3
 
 @dataclass(frozen=True)
 class InputCounts:
-    """The rows of one run.
-
-    Attributes:
-        rows: how many rows of the pipeline were read; those that its condition leaves out are none.
-        late_rows, quarantined_rows: how many of them came too late, and went to quarantine.
-        length_ms: how long the slice is.
+    """The rows of one run: those read (without rows that the condition leaves out), and of them the late
+    and the quarantined ones; and the length of its slice.
     """
 
     rows: int
@@ -44,18 +40,17 @@ class InputCounts:
 
     @classmethod
     def of_run(cls, row: LedgerRow) -> "InputCounts":
-        """The rows of a run of the ledger."""
         assert row.slice_start is not None and row.slice_end is not None
         rows = row.rows_read - row.rows_filtered
         return cls(rows, row.rows_late, row.rows_quarantined, duration_ms(row.slice_end - row.slice_start))
 
     def part(self, kind: str) -> int:
-        """The rows of which `kind` is the share."""
+        """The rows whose share is of this `kind`."""
         return self.late_rows if kind == "late_share" else self.quarantined_rows
 
     def value(self, kind: str, length_ms: int) -> float | None:
-        """What an expectation of this kind looks at: a share, None without rows; or how many rows there would
-        be in a slice of `length_ms`.
+        """What an expectation of this kind looks at: a share, None without rows; or the rows of a slice of
+        `length_ms`.
         """
         if kind == "rows":
             return self.rows * length_ms / self.length_ms
@@ -71,15 +66,7 @@ def check_input(
     after: Progress,
     counts: Mapping[str, int],
 ) -> list[Check]:
-    """One check for each expectation of the input.
-
-    Args:
-        pipeline: whose run it is.
-        ledger, parent: where the runs before the slice are found.
-        scan: whose slice it is.
-        after: the source progress after the run.
-        counts: of the run.
-    """
+    """One check for each expectation of the input; `after` is the source progress after the run."""
     earlier_runs = _earlier_runs(pipeline.input_expectations, ledger, parent, scan.from_ms)
     run = InputCounts(
         rows=counts["rows_read"] - counts["rows_filtered"],
@@ -133,7 +120,6 @@ def _check_counts(item: InputExpectation, run: InputCounts, earlier_runs: Sequen
 def _limit(
     item: InputExpectation, bound: Bound | None, run: InputCounts, earlier_runs: Sequence[InputCounts]
 ) -> float | None:
-    """A bound as a number; None where it is open, or where there are too few earlier runs."""
     if not isinstance(bound, HistoryBound):
         assert not isinstance(bound, timedelta)
         return bound
@@ -165,9 +151,7 @@ def newest_events(pipeline: Pipeline, progress: Progress) -> dict[str, int | Non
 def _check_freshness(
     item: InputExpectation, newest_of_sources: Mapping[str, int | None], to_ms: int
 ) -> Check:
-    """The check of the age, at the slice's end, of the newest event of each source: of several the stalest
-    counts.
-    """
+    """The check of the age, at the slice's end, of the newest event of the stalest source."""
     assert isinstance(item.maximum, timedelta)
     title, newest_ms = min(
         newest_of_sources.items(), key=lambda pair: -math.inf if pair[1] is None else pair[1]

@@ -44,13 +44,8 @@ def claim_slice(
     is_rival: Callable[[Attempt], bool],
     clock: Callable[[], datetime],
 ) -> Attempt:
-    """Claim the slice of `attempt`, and return the attempt as it was recorded.
-
-    Args:
-        pipeline: its name, for the error.
-        attempts: the table of claims.
-        attempt: the try at the slice.
-        is_rival: whether the holder of another claim works on the same branch.
+    """Claim the slice of `attempt`, and return the attempt as it was recorded. `is_rival` says whether the
+    holder of another claim works on the same branch.
 
     Raises:
         LeaseHeld: a rival is alive; with its name and slice.
@@ -117,7 +112,7 @@ def only_upkeep(pipeline: str, attempts: AttemptsWriter, clock: Callable[[], dat
     """Run the block as the only upkeep of a pipeline's tables. It is recorded as an attempt at no slice.
 
     Raises:
-        LeaseHeld: another upkeep is at work; with its holder.
+        LeaseHeld: another upkeep is at work.
     """
     now = clock()
     attempt = Attempt(
@@ -154,8 +149,8 @@ def only_upkeep(pipeline: str, attempts: AttemptsWriter, clock: Callable[[], dat
 def _record_end(
     attempts: AttemptsWriter, claim: Attempt, clock: Callable[[], datetime], **outcome: Any
 ) -> None:
-    """Give the claim back. Where that can't be recorded, the claim expires by itself: the block's own outcome
-    must not be hidden by it.
+    """Give the claim back. Where that can't be recorded it expires by itself: the outcome of the block
+    must not be hidden.
     """
     try:
         attempts.record(claim, clock(), **outcome)

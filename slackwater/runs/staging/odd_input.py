@@ -18,13 +18,7 @@ _NEAR = (0.8, 1.02)  # an event time counts as near an arrival within this share
 
 
 def odd_input(outcome: Outcome, after: Progress, clock_ms: int) -> list[Check]:
-    """The warnings of one run.
-
-    Args:
-        outcome: its counts of rows, and of rows in `quarantine` by reason.
-        after: the source progress after the run.
-        clock_ms: the end of its slice.
-    """
+    """The warnings of one run, whose slice ends at `clock_ms`."""
     counts = outcome.counts
     rows = counts["rows_read"] - counts["rows_filtered"]
     if rows and counts["rows_quarantined"] >= rows:

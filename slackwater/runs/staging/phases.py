@@ -17,15 +17,11 @@ log = logging.getLogger("slackwater")
 class Phases:
     """A stopwatch for the phases of one run.
 
-    Args:
-        pipeline, run_id, slice_: logged with each phase.
-        zone: of the clocks by which people read the slice.
-
     Attributes:
-        facts: of the run, which are logged with each phase.
+        facts: logged with each phase.
         attempt: the number of the try at the slice, once the claim has given it; logged with each phase.
-        seconds: phase → how long it took, of those that have ended without an error.
-        name: the phase that is going on, or the last one.
+        seconds: phase → its duration, where it has ended without an error.
+        name: the current phase, or the last one.
     """
 
     def __init__(self, pipeline: str, run_id: str, slice_: str, zone: tzinfo = UTC) -> None:

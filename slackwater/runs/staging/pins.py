@@ -42,7 +42,6 @@ class SourcePin:
     """One source as a slice reads it.
 
     Attributes:
-        declaration: the source as the pipeline declares it.
         source: at the version that the slice reads.
         before: as the parent run has read it; None at the start of a lineage.
         newer_reads: the slices that live runs have read at newer versions than `before`.
@@ -56,11 +55,11 @@ class SourcePin:
 
 @dataclass(frozen=True)
 class Pins:
-    """The versions that a slice is replayed from. Two replays with equal pins and equal parents leave equal
+    """The versions from which a slice is replayed: replays with equal pins and equal parents leave equal
     rows.
 
     Attributes:
-        of_sources: one for each source of the pipeline, in their order.
+        of_sources: in the order of the pipeline's sources.
         overrides: the changed arrivals that the slice honours, one a row.
         overrides_known: how many overrides had been recorded by then.
     """
@@ -71,7 +70,6 @@ class Pins:
 
     @property
     def sources(self) -> tuple[PinnedSource, ...]:
-        """Each source at the version that the slice reads."""
         return tuple(item.source for item in self.of_sources)
 
     @classmethod
@@ -133,12 +131,12 @@ class Pins:
         overrides: Sequence[Override],
         ledger: LedgerReader,
     ) -> "Pins":
-        """The versions that the run `row`, on the snapshot of `owner`, was pinned to.
+        """The versions to which the run `row`, on the snapshot of `owner`, was pinned.
 
         Raises:
             SourceChanged: it has read another table than the pipeline declares now.
             VersionGone: a version has been cleaned up.
-            SourceReplaced: the table that it has read is not there any more.
+            SourceReplaced: the table that it has read is gone.
         """
         may_be_empty, pins = len(pipeline.sources) > 1, []
         for declaration in pipeline.sources:
@@ -173,7 +171,7 @@ def _as_the_run_read_it(
     newer_reads: Sequence[ReadRange],
 ) -> PinnedSource:
     """The source of a run that went on from `before`. Where its files do not show that all rows were kept,
-    the run has seen it by the rows, which need not be there any more.
+    the run has compared rows, which may be gone by now.
     """
     assert row.slice_start is not None
     try:
@@ -184,7 +182,7 @@ def _as_the_run_read_it(
 
 
 def pin_newest(pipeline: Pipeline, warehouse: Warehouse) -> tuple[PinnedSource, ...]:
-    """Each source of the pipeline at its newest version. Of several, some may have no rows yet.
+    """Each source of the pipeline at its newest version. One of several may have no rows yet.
 
     Raises:
         NotADeltaTable, EmptySource, LogDamaged: what is there can't be read as a source.
@@ -203,7 +201,6 @@ def pin_newest(pipeline: Pipeline, warehouse: Warehouse) -> tuple[PinnedSource, 
 
 
 def _input_of(pipeline: Pipeline, source: Source, inputs: Iterable[Input]) -> Input | None:
-    """The item of `inputs` that is of the `source`; None where `inputs` is empty."""
     tables = {item.table: item for item in inputs}
     if not tables:
         return None

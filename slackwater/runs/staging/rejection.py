@@ -15,10 +15,8 @@ class SliceRejected(RejectedError):
 
 
 def refuse_rejected(pipeline: Pipeline, staged_slice: StagedSlice) -> None:
-    """End the command where validation has rejected the slice.
-
-    Raises:
-        SliceRejected: with the failing values and the next step.
+    """End the command with `SliceRejected`, the failing values and the next step, where validation has
+    rejected the slice.
     """
     if staged_slice.verdict == validation.FAILED:
         raise SliceRejected(_reason(pipeline, staged_slice))
@@ -34,7 +32,6 @@ def lines_of(pipeline: Pipeline, staged_slice: StagedSlice) -> list[str]:
 
 
 def sentence_on_never_fired(count: int) -> str:
-    """That `count` elements were cleaned up without a firing that held them."""
     elements = "1 element is" if count == 1 else f"{count:,} elements are"
     return (
         f"{elements} in no result, because the trigger did not fire again before the window was cleaned up "
@@ -43,8 +40,8 @@ def sentence_on_never_fired(count: int) -> str:
 
 
 def _line_of_counts(pipeline: Pipeline, row: LedgerRow) -> str:
-    """Rows read; windows fired, rows too late and windows left open, or what a process function has emitted.
-    It is for a terminal of 80 columns.
+    """Rows read; windows fired, late rows and open windows, or the rows of a process function; for 80
+    columns.
     """
     seconds = sum(duration_s for phase, duration_s in row.phase_seconds.items() if phase != "session")
     counts = {
@@ -89,7 +86,6 @@ def failures_text(staged_slice: StagedSlice) -> str:
 
 
 def _reason(pipeline: Pipeline, staged_slice: StagedSlice) -> str:
-    """The failed checks with their values, and the next step."""
     row = staged_slice.row
     slice_text = range_text(row.slice_start, row.slice_end, zone=pipeline.zone)
     return (

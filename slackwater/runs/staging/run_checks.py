@@ -70,9 +70,7 @@ def checks_of_run(
 
 
 def _notes_on_added_results(parent: Parent, changes: Sequence[Difference]) -> list[validation.Check]:
-    """For each result that was added, the windows that have no value of it: those that the parent has left
-    open.
-    """
+    """For each added result, the windows without a value of it: those that the parent has left open."""
     if parent.owner is None:
         return []
     windows = f"in the {parent.owner.windows_open or 0:,} windows that run {parent.owner.seq} left open"
@@ -105,8 +103,8 @@ def _note_on_waiting_overrides(
 def _note_on_rows_late_by_mark(
     pipeline: Pipeline, tables: Tables, parent: Parent, outcome: Outcome
 ) -> list[validation.Check]:
-    """The note on late rows that a restatement would take in: their windows were collected when less lateness
-    was allowed.
+    """The note on late rows that a restatement would take in: their windows were collected under a smaller
+    lateness.
     """
     late_rows = outcome.late_by_mark
     if late_rows is None:

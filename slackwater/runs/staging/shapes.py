@@ -31,10 +31,10 @@ from slackwater.windowing.snapshot import WindowColumns
 
 
 def check_parkable(pipeline: Pipeline) -> None:
-    """Refuse a pipeline that can't be replayed slice by slice.
+    """Refuse a pipeline that can't be replayed slice by slice, because it has no ticks.
 
     Raises:
-        PipelineError: there are no ticks.
+        PipelineError.
     """
     subject = f"Pipeline {pipeline.name!r}"
     if pipeline.watermarks.interval_ms == 0:
@@ -46,7 +46,7 @@ def check_parkable(pipeline: Pipeline) -> None:
 
 def checked_sources(warehouse: Warehouse, pipeline: Pipeline) -> tuple[PinnedSources, Shape]:
     """The sources of `pipeline` at their newest versions, checked against the declarations, and the shape of
-    the pipeline's tables over them.
+    its tables.
 
     Raises:
         UsageError: a source is missing, empty, or lacks a column.
@@ -56,7 +56,7 @@ def checked_sources(warehouse: Warehouse, pipeline: Pipeline) -> tuple[PinnedSou
 
 
 def check_sources(pipeline: Pipeline, pinned_sources: Sequence[PinnedSource]) -> tuple[PinnedSources, Shape]:
-    """As `checked_sources`, for the sources as they are pinned, in the order of their declarations.
+    """`checked_sources` for pinned sources, in the order of their declarations.
 
     Raises:
         UsageError: a source lacks a column, or has one whose type does not suit.

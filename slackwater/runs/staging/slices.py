@@ -36,29 +36,22 @@ class Slice:
 
 @dataclass(frozen=True)
 class Lineage:
-    """Where a branch begins and how far it has come, in milliseconds; `end_ms` is None before its first
-    run.
-    """
+    """The start of a branch and its end, in milliseconds; `end_ms` is None before its first run."""
 
     start_ms: int
     end_ms: int | None
 
     @property
     def head_ms(self) -> int:
-        """Where the next slice begins."""
         return self.start_ms if self.end_ms is None else self.end_ms
 
 
 @dataclass(frozen=True)
 class Cuts:
-    """Where a lineage is cut into slices: at its start + k lengths, of whole days by the clocks of a zone.
+    """The cuts of a lineage into slices: at its start + k lengths, of whole days by the clocks of `zone`
+    (None for UTC, and for slices that are no whole days).
 
         Europe/Berlin, a day    Sat 29 March ── 24 h ── Sun 30 March ── 23 h ── Mon 31 March 2025
-
-    Attributes:
-        start_ms: where the lineage begins.
-        length: of a slice.
-        zone: whose clocks count days; None for UTC, and for slices that are no whole days.
     """
 
     start_ms: int
@@ -67,7 +60,6 @@ class Cuts:
 
     @classmethod
     def of(cls, pipeline: Pipeline, start_ms: int) -> "Cuts":
-        """Of a lineage of the pipeline that begins at `start_ms`."""
         is_days = pipeline.timezone != "UTC" and not pipeline.slice % _DAY
         return cls(start_ms, pipeline.slice, pipeline.zone if is_days else None)
 
@@ -83,14 +75,12 @@ class Cuts:
         return number
 
     def at(self, number: int) -> int:
-        """The cut of this number, in milliseconds."""
         if self.zone is None:
             return self.start_ms + number * duration_ms(self.length)
         moment = self._clock(self.start_ms) + number * self.length
         return to_ms(instant_of(moment, self.zone))
 
     def _clock(self, ms: int) -> datetime:
-        """What clocks of the zone show at an instant."""
         return to_datetime(ms).astimezone(self.zone).replace(tzinfo=None, fold=0)
 
 
@@ -111,19 +101,16 @@ class RunOfSlice(Protocol):
 
 
 def start_of(row: RunOfSlice) -> int:
-    """Where a run's slice begins, in milliseconds."""
     assert row.slice_start is not None
     return to_ms(row.slice_start)
 
 
 def end_of(row: RunOfSlice) -> int:
-    """Where a run's slice ends, in milliseconds."""
     assert row.slice_end is not None
     return to_ms(row.slice_end)
 
 
 def slice_of(row: RunOfSlice) -> Slice:
-    """A run's slice."""
     return Slice(start_of(row), end_of(row))
 
 
@@ -138,13 +125,8 @@ def choose(
 ) -> list[Slice]:
     """The slices to run now, in order; none when the lineage covers the range.
 
-    Args:
-        pipeline: its name, for errors.
-        lineage: the branch that the slices continue.
-        from_ms: None: from the end of the lineage to `to_ms`, in slices; else the one slice [from_ms, to_ms).
-        to_ms: the end of the last slice.
-        cuts: where the lineage is cut.
-        max_slices: the greatest number of slices allowed; None lifts the limit.
+    Without `from_ms` the slices from the end of the lineage to `to_ms`, cut at `cuts`; else the one slice
+    [from_ms, to_ms). More than `max_slices` are refused; None lifts the limit.
 
     Raises:
         GapOrOverlap, TooManySlices, UsageError: with the command to run instead.

@@ -19,10 +19,9 @@ class Parent:
     None at the start of a lineage.
 
     Attributes:
-        row: the parent's ledger row, committed or only staged.
-        owner: the row that owns the snapshot; another than `row` after a fork, publish or restore. None where
-            nothing has run.
-        start_ms: where the lineage begins.
+        row: committed or only staged.
+        owner: the row that owns the snapshot; another than `row` after a fork, publish or restore.
+        start_ms: the start of the lineage.
         newer_reads: table → the slices that live runs have read at newer versions of this source than the
             owner.
     """
@@ -39,13 +38,8 @@ class Parent:
 
 @dataclass(frozen=True)
 class StagedSlice:
-    """A slice that was replayed and validated, ready to be committed by publish.
-
-    Attributes:
-        attempt: as it was last recorded.
-        row: the ledger row, without a seq yet.
-        checks: every check of its validation.
-        memory_mb, state_s: the memory and state time of its tasks, see `Outcome`.
+    """A slice that was replayed and validated, ready to be committed by publish. `row` has no seq yet; for
+    `memory_mb` and `state_s` see `Outcome`.
     """
 
     attempt: Attempt
@@ -60,7 +54,6 @@ class StagedSlice:
 
     @property
     def is_accepted(self) -> bool:
-        """Whether validation has failed, and a person accepts that."""
         return self.verdict.startswith(ACCEPTANCE)
 
 

@@ -25,11 +25,8 @@ from slackwater.tables.warehouse import Warehouse
 
 @dataclass(frozen=True)
 class StaleSlices:
-    """The stale slices of a lineage.
-
-    Attributes:
-        slices: in their order; those that meet are one.
-        advice: what has happened and what to do, for a person; empty where nothing has.
+    """The stale slices of a lineage; those that meet are one. `advice` says what has happened and what to
+    do, or is empty.
     """
 
     slices: tuple[Slice, ...] = ()
@@ -87,7 +84,6 @@ def find_stale_slices(
 
 
 def _slices_of(ledger: LedgerReader, head: LedgerRow) -> list[Slice]:
-    """The slices of a branch's live runs."""
     live = ledger.live_runs(head)
     bounds = (live.times_ms(name).tolist() for name in ("slice_start", "slice_end"))
     return list(map(Slice, *bounds))
@@ -100,7 +96,7 @@ def _restatement(pipeline: Pipeline, slices: Sequence[Slice]) -> str:
 
 
 def _join(slices: Iterable[Slice]) -> Sequence[Slice]:
-    """The slices, in order, of which those that meet are one."""
+    """The slices, in order; those that meet become one."""
     ranges: list[Slice] = []
     for item in slices:
         if ranges and ranges[-1].to_ms == item.from_ms:

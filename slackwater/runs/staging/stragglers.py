@@ -37,26 +37,23 @@ Int64s = npt.NDArray[np.int64]
 
 
 def input_of(row: LedgerRow | None, table: str) -> Input | None:
-    """The source `table` among the inputs of a run's ledger row; None where the run has read no source."""
+    """The input of a run that is the source `table`; None where the run has read no source."""
     return None if row is None else next((item for item in row.inputs if item.table == table), None)
 
 
 def version_of(row: LedgerRow | None, table: str) -> int | None:
-    """The version of the source `table` that a run has read; None where it has read no source."""
     source_input = input_of(row, table)
     return None if source_input is None else source_input.version
 
 
 def without_erased(source: PinnedSource, table: str, ledger: LedgerReader) -> PinnedSource:
-    """The source `table` as runs of the lineage see it: rows that an erasure has recorded as deleted count as
-    never written.
-    """
+    """The source `table` without the rows that erasures have recorded as deleted."""
     return source.without(ledger.erasing_versions(table, source.table_id))
 
 
 def other_table_of(rows: Iterable[LedgerRow], table: str, table_id: str) -> str | None:
-    """The id of a table that is not `table_id` and that one of `rows` has read as the source `table`; None
-    where all have read `table_id`, as far as they have recorded it.
+    """The id of another table than `table_id` that one of `rows` has read as the source `table`; None
+    where there is none.
     """
     inputs = (input_of(row, table) for row in rows)
     return next(
@@ -67,9 +64,7 @@ def other_table_of(rows: Iterable[LedgerRow], table: str, table_id: str) -> str 
 def newer_reads_since(
     ledger: LedgerReader, head: LedgerRow, owner: LedgerRow | None, table: str
 ) -> tuple[ReadRange, ...]:
-    """The slices that live runs of `head` have read at newer versions of the source `table` than `owner`, the
-    run whose snapshot the next one continues.
-    """
+    """The slices that live runs of `head` have read at newer versions of the source `table` than `owner`."""
     owner_version = version_of(owner, table)
     # The runs of one branch pin ascending versions: without a second live run none is newer than the owner's.
     if owner_version is None or len(head.live) < 2:
@@ -81,7 +76,6 @@ def newer_reads_since(
 def newer_reads_by_source(
     ledger: LedgerReader, head: LedgerRow, owner: LedgerRow | None, pipeline: Pipeline
 ) -> dict[str, tuple[ReadRange, ...]]:
-    """`newer_reads_since` of each source of the pipeline, by its table."""
     return {source.table: newer_reads_since(ledger, head, owner, source.table) for source in pipeline.sources}
 
 
@@ -99,7 +93,7 @@ def table_of_reads(ranges: Sequence[ReadRange]) -> pa.Table:
 
 
 def read_ranges_of(runs: Iterable[LedgerRow], table: str) -> list[ReadRange]:
-    """The slice of each of `runs` with the version of the source `table` at which the run has read it."""
+    """The slice of each of `runs`, with the version of the source `table` that the run has read."""
     reads = []
     for row in runs:
         version = version_of(row, table)
@@ -110,12 +104,7 @@ def read_ranges_of(runs: Iterable[LedgerRow], table: str) -> list[ReadRange]:
 
 @dataclass(frozen=True)
 class Stragglers:
-    """The stragglers of one live slice: rows that no live run has read.
-
-    Attributes:
-        slice: the slice of their arrival.
-        rows: how many.
-    """
+    """The number of rows of one live slice's arrivals that no live run has read."""
 
     slice: Slice
     rows: int
@@ -133,10 +122,8 @@ def find_stragglers(
     its files can't be read without Spark.
 
     Args:
-        source: the version in which they are looked for.
-        reads: the slices of the live runs, one after the other, with the versions that were read, as of
-            `LedgerReader.live_reads`.
-        arrival: the arrival column.
+        reads: the slices of the live runs in order, with the versions read, as `LedgerReader.live_reads` has
+            them.
         folds: whether later runs have folded stragglers in, of all or of each of `reads`. A straggler that
             such a run has read is not counted.
         since: do not count stragglers that this version had already.
@@ -166,13 +153,8 @@ def find_stragglers(
 
 @dataclass(frozen=True)
 class _CountsBySlice:
-    """How many stragglers each slice has, int64[slices] as all columns.
-
-    Attributes:
-        starts, ends: the slices, in milliseconds.
-        read_at: the version up to which live runs have read each slice: that of its own run, or a newer one
-            of a later run that folds.
-        counts: rows so far.
+    """The number of stragglers of each slice; int64[slices] each. `read_at` is the version up to which
+    live runs have read a slice: that of its own run, or a newer one of a later run that folds.
     """
 
     starts: Int64s
@@ -197,8 +179,8 @@ class _CountsBySlice:
         return int(self.ends[-1])
 
     def add(self, times: Int64s, version: int, rows: Int64s | None = None) -> None:
-        """Count the rows of these arrivals (None: one each) that `version` has brought, where no live run has
-        read them.
+        """Count the rows of these arrivals (None: one each) that `version` has brought, where no live run
+        has read them.
         """
         places = np.searchsorted(self.starts, times, side="right") - 1
         is_inside = (times >= self.starts[0]) & (times < self.end_ms)
@@ -207,7 +189,6 @@ class _CountsBySlice:
         self.counts[:] += np.bincount(places[is_straggler], weights, len(self.starts)).astype(np.int64)
 
     def stragglers(self) -> list[Stragglers]:
-        """The counts of slices that have any."""
         return [
             Stragglers(Slice(int(self.starts[place]), int(self.ends[place])), int(self.counts[place]))
             for place in np.flatnonzero(self.counts).tolist()
@@ -239,7 +220,7 @@ def advice_on_stragglers(pipeline: str, stragglers: Sequence[Stragglers] | None)
 
 
 def of_all_sources(of_each: Sequence[Sequence[Stragglers] | None]) -> list[Stragglers] | None:
-    """The stragglers of several sources together, by slice; None where those of one are not known."""
+    """The stragglers of several sources together, by slice; None where one source's are not known."""
     counts: Counter[Slice] = Counter()
     for stragglers in of_each:
         if stragglers is None:
@@ -251,7 +232,7 @@ def of_all_sources(of_each: Sequence[Sequence[Stragglers] | None]) -> list[Strag
 def check_stragglers(
     pipeline: Pipeline, ledger: LedgerReader, head: LedgerRow | None, owner: LedgerRow | None, scan: SliceScan
 ) -> list[validation.Check]:
-    """The failed check that a restatement has to take stragglers in; none where no row is a straggler, or the
+    """The warning that a restatement has to take stragglers in; none where there are no stragglers, or the
     pipeline folds them.
     """
     if pipeline.stragglers == "fold" or head is None or not head.live or not scan.holds_unread():

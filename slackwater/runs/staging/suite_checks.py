@@ -49,13 +49,8 @@ _NOT_OF_THE_LIBRARY = (SlackwaterError, MemoryError)
 
 @dataclass(frozen=True)
 class RowsToPublish:
-    """The rows that the staged panes of a run would be in `published`, in the frames that the library takes.
-
-    Attributes:
-        pipeline, shape: whose rows they are.
-        panes: the table.
-        run_id: the run's.
-        paths: the files of `panes` that it has committed.
+    """The rows that a run's staged panes, in the files `paths`, would be in `published`, in the frames
+    that the library takes.
     """
 
     pipeline: Pipeline
@@ -70,12 +65,11 @@ class RowsToPublish:
 
     @property
     def are_few(self) -> bool:
-        """Whether they are a frame of pandas."""
         return self._files.rows <= PANDAS_ROWS
 
     @property
     def are_none(self) -> bool:
-        """Whether there are none, as far as that is known before Spark reads them."""
+        """Whether there are no rows, as far as that is known before Spark reads them."""
         return not self.paths or (self.are_few and self.table.num_rows == 0)
 
     @cached_property
@@ -87,7 +81,6 @@ class RowsToPublish:
         return frame_of_pandas(self.table)
 
     def spark(self) -> "DataFrame":
-        """As Spark reads them from the table; it starts here where it has not yet."""
         from slackwater.runtime.session import session
 
         spark = session(f"slackwater validate {self.pipeline.name}")
@@ -134,8 +127,8 @@ _DAY = "CAST(coalesce(window_start, window_end - INTERVAL 1 MILLISECOND, timesta
 
 
 def frame_of_pandas(rows: pa.Table) -> "pd.DataFrame":
-    """Rows as the library takes them. Integers with nulls are doubles, as pandas has them, or `Int64` where a
-    double would round them.
+    """Rows as the library takes them. Integers with nulls are doubles, or `Int64` where a double would
+    round them.
     """
     import pandas as pd
 
@@ -209,8 +202,8 @@ class _Batches:
         return definition.get_batch({"dataframe": frame})
 
     def batch_for(self, expectation: "LibraryExpectation") -> tuple[Any, str]:
-        """The batch that judges an expectation, and in which of the library's formats: only the complete one
-        has some of the rows that a query finds.
+        """The batch that judges an expectation, and the library's format of its result: only the complete
+        one has some of the rows that a query finds.
         """
         from great_expectations.expectations import UnexpectedRowsExpectation
 
@@ -242,7 +235,6 @@ def _judges_pandas(expectation: "LibraryExpectation") -> bool:
 
 
 def _checks_of(suite: Suite, batches: _Batches) -> Iterator[Check]:
-    """The checks of one suite."""
     results: dict[int, Any] = {}
     errors: dict[int, str] = {}
     expectations: dict[tuple[Any, str], list[tuple[int, Any]]] = {}
@@ -285,7 +277,7 @@ def _results(
     result_format: Mapping[str, Any],
 ) -> dict[int, Any]:
     """The library's result by number; it validates a suite at once. Where that raises, each expectation is
-    validated alone, and `errors` gets what the one at fault has raised.
+    validated alone, and `errors` gets what the failing one has raised.
     """
     gx = library()
     try:
@@ -355,7 +347,7 @@ def _result_of_error(item: Mapping[str, Any], error: str | None) -> dict[str, An
 
 
 def _exception_in(info: Mapping[str, Any]) -> str | None:
-    """What the library has raised, from a result's `exception_info`: of the expectation, or of one of its
+    """What the library has raised, from a result's `exception_info`, for the expectation or one of its
     metrics.
     """
     parts = [info, *(part for part in info.values() if isinstance(part, Mapping))]
@@ -364,8 +356,8 @@ def _exception_in(info: Mapping[str, Any]) -> str | None:
 
 
 def _observed(values: Mapping[str, Any]) -> str:
-    """What an expectation has looked at: the value that it compares, or how many values, and where the first
-    unexpected one stands.
+    """What an expectation has looked at: the value that it compares, or how many values, and the place of
+    the first unexpected one.
     """
     if "element_count" not in values:
         value = values.get("observed_value")
@@ -383,7 +375,6 @@ def _observed(values: Mapping[str, Any]) -> str:
 
 
 def _samples_in(values: Mapping[str, Any]) -> list[Any]:
-    """Unexpected values, or rows, in a result of the library."""
     details = values.get("details") or {}
     return values.get("partial_unexpected_list") or details.get("unexpected_rows") or []
 

@@ -30,13 +30,11 @@ class Check:
 
     Attributes:
         expectation: the title of the check, e.g. ``1 <= flights``.
-        column_name: the column whose values were checked; None for checks of the protocol's own.
+        column_name: None for checks of the protocol's own.
         severity: "reject", "warn" or "note".
-        passed: whether no value broke the rule.
-        observed: the range of values, or another description of what the check has looked at.
+        observed: the range of values, or what else the check has looked at.
         unexpected, checked: how many values broke the rule, of how many.
-        sample_json: a few values that broke the rule.
-        result_json: of a suite's expectation the result of Great Expectations, as it writes it.
+        result_json: for a suite's expectation the result of Great Expectations.
     """
 
     expectation: str
@@ -51,24 +49,22 @@ class Check:
 
 
 def note(title: str, observed: str) -> Check:
-    """A remark that stands among a run's checks and can't fail."""
+    """A remark among a run's checks that can't fail."""
     return _own_check(title, "note", True, observed, unexpected=0, checked=0)
 
 
 def warning(title: str, observed: str) -> Check:
-    """A check of the protocol's own that has failed, and that does not keep a run from being published."""
+    """A failed check of the protocol's own that does not keep a run from being published."""
     return _own_check(title, "warn", False, observed, unexpected=1, checked=1)
 
 
 def check_of_input(title: str, severity: str, is_met: bool, observed: str) -> Check:
-    """An expectation of the pipeline's that was judged on the rows that the run has read."""
     return _own_check(title, severity, is_met, observed, unexpected=int(not is_met), checked=1)
 
 
 def _own_check(
     title: str, severity: str, passed: bool, observed: str, *, unexpected: int, checked: int
 ) -> Check:
-    """A check of the protocol's own: of no column, without samples."""
     return Check(
         expectation=title,
         column_name=None,
@@ -91,7 +87,7 @@ def check_types(expectations: Sequence[Expectation], types: Mapping[str, pa.Data
     """Refuse expectations whose bounds or values can't be compared with their column. `types`: column → type.
 
     Raises:
-        PipelineError: naming the expectation, the column's type and what it takes.
+        PipelineError.
     """
     for item in expectations:
         kind = types[item.column]
@@ -135,13 +131,9 @@ _COMPARABLE_TYPES: tuple[tuple[Callable[[pa.DataType], bool], str, Callable[[Any
 def check_panes(
     expectations: Sequence[Expectation], schema: pa.Schema, metrics: Sequence[pa.Table]
 ) -> list[Check]:
-    """One check for each expectation, over the panes that are not withdrawn. Over no panes every expectation
-    passes; only `not_null` looks at nulls.
-
-    Args:
-        expectations: of the panes.
-        schema: of the table `panes`.
-        metrics: of the panes that each task has handed over, see `pane_metrics`.
+    """One check for each expectation, over the panes that are not withdrawn, by the metrics that each task
+    has handed over (see `pane_metrics`). Over no panes every expectation passes; only `not_null` looks at
+    nulls.
 
     Raises:
         PipelineError: see `check_types`.
@@ -169,9 +161,9 @@ def check_conservation(counts: dict[str, int]) -> Check:
 
 
 def check_assignments(counts: dict[str, int], assignments: dict[str, int]) -> Check:
-    """Elements of windows open before + assignments made = missed + elements of windows open now + elements
-    of windows cleaned up: an element that was assigned to a window is parked with it, or could be in a
-    firing until the window was collected.
+    """Elements of windows open before + assignments made = missed + elements of windows open now +
+    elements of windows cleaned up: an assigned element is parked with its window, or could be in a firing
+    until the window was collected.
     """
     assignments_in = assignments["assignments_before"] + assignments["assignments_made"]
     assignments_out = (
@@ -187,8 +179,9 @@ def check_assignments(counts: dict[str, int], assignments: dict[str, int]) -> Ch
 
 
 def check_collected(mark: int, earliest: int | None) -> Check:
-    """No window fires that was collected before the slice: `earliest` is the least last instant of any window
-    that has fired, `mark` the collected mark, both in milliseconds."""
+    """No window fires that was collected before the slice: `earliest` is the least last instant of a fired
+    window, `mark` the collected mark, both in milliseconds.
+    """
     is_met = earliest is None or earliest > mark
     firing = (
         "no window fires"
@@ -216,7 +209,6 @@ def check_life_cycles(counts: dict[str, int], open_before: int) -> Check:
 
 
 def _conservation(title: str, count_in: int, count_out: int, observed: str) -> Check:
-    """The rejecting check that two counts are equal."""
     return _own_check(
         title,
         "reject",
@@ -231,7 +223,7 @@ _PLAIN = (pa.types.is_integer, pa.types.is_floating, pa.types.is_string, pa.type
 
 
 def _texts(expectations: Sequence[Expectation], metrics: pa.Table) -> dict[str, Any]:
-    """The row of metrics with its values as they stand in `validations`: bounds as text, and samples, too,
+    """The row of metrics with its values as `validations` has them: bounds as text, and samples, too,
     unless JSON has their type.
     """
     terms = []

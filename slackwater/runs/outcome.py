@@ -44,11 +44,9 @@ class Work(Protocol):
 
 @contextmanager
 def report_to(manifest: str | Path | None, work: Work) -> Iterator[None]:
-    """A block that runs `work`; how it ended is written to `manifest`, a path or a URI, and errors that
-    another try would meet again end there. Without a manifest every error leaves the block.
-
-    Raises:
-        RetryableError, Exception: it should be tried again, or it has crashed. Either leaves no manifest.
+    """Run `work` in a block; write how it ended to `manifest`, a path or a URI, and end the errors there
+    that another try would meet again. Other errors leave the block without a manifest, and without
+    `manifest` every error does.
     """
     if manifest is None:
         yield

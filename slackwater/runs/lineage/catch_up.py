@@ -29,14 +29,11 @@ class CatchUpRequest:
     """What `slackwater run` was asked for; times in milliseconds of UTC.
 
     Attributes:
-        to_ms: where the last slice ends.
         from_ms: start of the one slice to run; None to catch up from the head.
         start_ms: where an empty lineage begins instead of `Pipeline.start`.
-        publish: whether slices are made live one by one, or only staged.
-        accept: why the first slice that validation rejects is published all the same; None: it is not.
+        accept: the reason to publish the first slice that validation rejects; None: it is not published.
         everything: whether `max_catch_up` is lifted.
-        branch: where to run; its head is what the first slice continues.
-        engine, ranges: overrides of the planner's choice; None for its own.
+        engine, ranges: in place of the planner's choice.
     """
 
     pipeline: str
@@ -53,14 +50,8 @@ class CatchUpRequest:
 
 @dataclass
 class CatchUp:
-    """Runs what a request asks for.
-
-    Attributes:
-        runner: makes a runner when there is work to do; Spark starts only then.
-        lines: where a line for each slice goes.
-        staged_slices: the slices staged so far.
-        committed_rows: the ledger rows of those that were published.
-        stale: the slices of the lineage that are stale; found only where there is nothing to do.
+    """Runs what a request asks for. `runner` is called first, and starts Spark only for slices that need
+    it. `stale` is found only where there is nothing to do.
     """
 
     request: CatchUpRequest
@@ -71,10 +62,8 @@ class CatchUp:
     stale: StaleSlices = field(default_factory=StaleSlices)
 
     def run(self) -> list[LedgerRow]:
-        """Stage, and unless asked otherwise publish, slice after slice. Returns the rows committed.
-
-        Raises:
-            SlackwaterError: see `Evaluator.execute`.
+        """Stage, and unless asked otherwise publish, slice after slice. Returns the rows committed. Raises
+        as `Evaluator.execute`.
         """
         prepared_runner = self.runner().prepare()
         steps = Evaluator(
@@ -99,7 +88,6 @@ class CatchUp:
         return self.committed_rows
 
     def _parent(self, prepared_runner: PreparedRunner) -> Parent:
-        """What the first slice continues."""
         name, branch = self.request.pipeline, self.request.branch
         if branch != MAIN:
             if not self.request.publish:
@@ -114,12 +102,10 @@ class CatchUp:
 
     @property
     def pipeline(self) -> str:
-        """The pipeline's name."""
         return self.request.pipeline
 
     @property
     def stale_slices(self) -> Sequence[Slice]:
-        """Where there was nothing to replay, the slices that are stale."""
         return self.stale.slices
 
     def outcome(self) -> tuple[args.Outcome, str]:
@@ -135,7 +121,6 @@ class CatchUp:
         )
 
     def _slices(self, prepared_runner: PreparedRunner, parent: Parent) -> list[Slice]:
-        """The slices to run, in order."""
         pipeline, request = prepared_runner.runner.pipeline, self.request
         if parent.row is not None and request.start_ms is not None:
             raise UsageError(
@@ -160,7 +145,7 @@ class CatchUp:
 
 
 def _lines_with_warnings(pipeline: Pipeline, staged_slice: StagedSlice) -> Iterator[str]:
-    """The lines on a slice, with the checks that warn and those that a person has accepted."""
+    """The lines on a slice, with the checks that warn, and the failed ones that a person has accepted."""
     yield from lines_of(pipeline, staged_slice)
     for check in staged_slice.checks:
         if not check.passed and check.severity == "warn":

@@ -72,12 +72,7 @@ class RowsCameBack(RunAtWork):
 
 @dataclass(frozen=True)
 class Erasure:
-    """Erases rows of one pipeline.
-
-    Attributes:
-        tables: its tables, those of side outputs included.
-        roll_forward: finished first, as by every writing command, and at the end.
-    """
+    """Erases rows of one pipeline; `tables` has side outputs, too."""
 
     warehouse: Warehouse
     pipeline: Pipeline
@@ -87,20 +82,19 @@ class Erasure:
     clock: Callable[[], datetime] = wall_clock
 
     def plan(self, persons: Sequence[Person]) -> dict[str, int]:
-        """How many rows of each table an erasure would take out now, or would take a text out of. Changes
+        """How many rows an erasure would take out of each table now, or take a text out of. Changes
         nothing.
         """
         return {item.folder.name: count for item in self._selections(persons) if (count := item.count())}
 
     def run(self, persons: Sequence[Person], reason: str) -> LedgerRow | None:
-        """Erase, record and delete; returns the row of the ledger, None where there was nothing to erase or
-        to record.
+        """Erase, record and delete. Returns the ledger row; None where there was nothing to erase or to
+        record.
 
         Raises:
-            StillInSource: nothing was changed.
+            StillInSource, LeaseHeld, LostRaceError: nothing was changed.
             RunAtWork: a run may write more of these rows; nothing was changed.
             RowsCameBack: a part is done; the same command does the rest.
-            LeaseHeld, LostRaceError: somebody else was at work; nothing was changed.
         """
         self._refuse_runs(AttemptsWriter(self.tables["attempts"]))
         self.tables.check_logs()
@@ -152,7 +146,6 @@ class Erasure:
         return bound
 
     def _selections(self, persons: Sequence[Person]) -> list[Selection]:
-        """What goes of each table."""
         keys, late_events = set(self.pipeline.keys), self.tables["late_events"]
         unknown_columns = sorted(
             {name for person in persons for name in person.columns} - {*late_events.schema.names, *keys}
@@ -187,7 +180,7 @@ class Erasure:
     def _with_gaps(
         self, erasures: tuple[ErasedRows, ...], persons: Sequence[Person]
     ) -> tuple[ErasedRows, ...]:
-        """`erasures` with the places of the corrections that go, by which positions of sinks are counted."""
+        """`erasures` with the places of the erased corrections, by which positions of sinks are counted."""
         places = [number for number, item in enumerate(erasures) if item.table == CORRECTIONS]
         if not places:
             return erasures
@@ -200,8 +193,8 @@ class Erasure:
         return (*erasures[: places[0]], first, *erasures[places[0] + 1 :])
 
     def _samples(self, persons_by_key: Sequence[Person]) -> Selection:
-        """The observed values and samples that validations of runs with rows of theirs have recorded. All of
-        them go: the table does not say whose values they are.
+        """The observed values and samples in validations of runs with rows of theirs, all of them: the
+        table does not say whose values they are.
         """
         panes, validations = self.tables["panes"], self.tables["validations"]
         where = where_any(persons_by_key, panes.schema)
@@ -224,7 +217,7 @@ class Erasure:
         erasure has recorded.
 
         Raises:
-            StillInSource: one still has rows of theirs.
+            StillInSource.
         """
         newest = PinnedSources.of(self.pipeline, pin_newest(self.pipeline, self.warehouse))
         for number, source in enumerate(self.pipeline.sources):
@@ -237,7 +230,6 @@ class Erasure:
         ]
 
     def _deletions_of(self, source: Source, newest: PinnedSource, live: Sequence[LedgerRow]) -> list[Input]:
-        """`_deletions` of one source."""
         read_versions = {
             item.version
             for row in live
@@ -300,8 +292,8 @@ class Erasure:
     def _delete_dead_files(
         self, attempts: AttemptsWriter, erasures: Iterable[ErasedRows], began: datetime
     ) -> None:
-        """Delete the files that held the rows, and all others that no log names: files that upkeep has
-        dropped may hold such rows, too. Those of runs at work are spared.
+        """Delete the files that held the rows, and all others that no log names, because files that upkeep
+        has dropped may hold such rows, too. Files of runs at work stay.
         """
         self._refuse_runs(
             attempts, RowsCameBack, "The rows are erased, and the files that held them are not deleted yet"

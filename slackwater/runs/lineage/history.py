@@ -42,14 +42,13 @@ class HistoryDropped(UsageError):
 
 
 def horizon_of(tables: Tables) -> int | None:
-    """The seq of the newest run whose history was dropped; None where none was."""
     panes = tables["panes"].find()
     seq = None if panes is None else panes.transaction_version(HORIZON)
     return None if seq is None else int(seq)
 
 
 def require_history(pipeline: str, tables: Tables, live: Sequence[int]) -> None:
-    """Refuse to make the runs of the seqs `live` main's live runs, if that takes back a run whose history was
+    """Refuse to make the runs `live` (seqs) main's live runs, if that takes back a run whose history was
     dropped.
 
     Raises:
@@ -71,12 +70,11 @@ def require_history(pipeline: str, tables: Tables, live: Sequence[int]) -> None:
 def while_history_stays(
     pipeline: str, tables: Tables, live: Sequence[int], clock: Callable[[], datetime], *, drops_history: bool
 ) -> Iterator[None]:
-    """Runs the block if `require_history` allows it. Where upkeep `drops_history`, it is kept out of the
-    block by its lease.
+    """Run the block if `require_history` allows it. Where upkeep `drops_history`, its lease keeps it out of
+    the block.
 
     Raises:
-        HistoryDropped: see `require_history`.
-        LeaseHeld: upkeep is at work.
+        HistoryDropped, LeaseHeld.
     """
     with only_upkeep(pipeline, AttemptsWriter(tables["attempts"]), clock) if drops_history else nullcontext():
         require_history(pipeline, tables, live)
@@ -85,12 +83,8 @@ def while_history_stays(
 
 @dataclass(frozen=True)
 class OldRows:
-    """The rows of a table that lie before the horizon.
-
-    Attributes:
-        where: holds for these rows alone.
-        within: bounds of the files in which they stand.
-        transaction: is recorded in the table's log by the commit that drops them.
+    """The rows of a table before the horizon. `within` bounds their files; the commit that drops them
+    records `transaction`.
     """
 
     table: str
@@ -101,11 +95,8 @@ class OldRows:
 
 @dataclass(frozen=True)
 class History:
-    """The history of one pipeline's lineage.
-
-    Attributes:
-        delivered_seq: the ledger row up to which every sink has its corrections; None where there are no
-            sinks.
+    """The history of one pipeline's lineage. `delivered_seq` is the ledger row up to which every sink has
+    its corrections; None without sinks.
     """
 
     pipeline: Pipeline
@@ -114,7 +105,7 @@ class History:
 
     def horizon(self) -> tuple[LedgerRow, datetime] | None:
         """The last run whose history may go, and the end of the last window that the lineage had collected
-        when it ended. None where no history may go.
+        by then. None where no history may go.
         """
         head = self.tables.ledger.head(MAIN)
         if self.pipeline.keep_history is None or head is None or not head.live or not collects(self.pipeline):
@@ -153,11 +144,10 @@ class History:
         ]
 
     def _is_delivered(self) -> pc.Expression:
-        """Whether a correction has reached every sink: the others stay, whatever their age."""
+        """Whether a correction has reached every sink: the others stay, however old they are."""
         return pc.scalar(True) if self.delivered_seq is None else pc.field("seq") <= self.delivered_seq
 
     def count(self, old_rows: OldRows) -> int:
-        """How many they are."""
         return TableUpkeep(self.tables[old_rows.table]).count(old_rows.where, old_rows.within)
 
     def drop(self, old_rows: OldRows) -> int:

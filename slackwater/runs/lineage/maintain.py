@@ -42,8 +42,7 @@ class Upkeep:
     """The upkeep of one table, done or planned.
 
     Attributes:
-        snapshots: how many snapshots are dropped.
-        rows, bytes: what is dropped: of snapshots both are counted, of old history the rows alone.
+        rows, bytes: what is dropped; of old history the rows alone.
         kept: how many snapshots stay; None for a table that holds none.
         compacted: how many files fewer the table has after the compaction.
         vacuumed: how many dead files are deleted.
@@ -65,9 +64,7 @@ class Maintenance:
     """The upkeep of one pipeline's tables.
 
     Attributes:
-        roll_forward: finished first, as by every writing command.
-        delivered_seq: gives the ledger row up to which every sink has its corrections; None where there are
-            no sinks.
+        delivered_seq: gives the ledger row up to which every sink has its corrections; None without sinks.
         lease: whether to claim that this is the only upkeep. Only tests turn it off: correctness rests on
             what each commit is based on.
     """
@@ -136,8 +133,8 @@ class Maintenance:
         return upkeep
 
     def _put_back_what_is_needed(self, dropped_run_ids: Iterable[str]) -> None:
-        """Of what was dropped, put back what is needed by now: a restore, a fork or a publish came between
-        the choice and the drop.
+        """Put back the dropped snapshots that are needed by now, because a restore, a fork or a publish
+        came between the choice and the drop.
         """
         lineage = self._lineage()
         staged_rows = {
@@ -166,9 +163,10 @@ class Maintenance:
         return RetentionFacts(attempts, rows, newest_rows, ledger.branches())
 
     def _tables(self) -> list[tuple[str, TableUpkeep]]:
-        """Every table that stands. Snapshots have files of their own for each run, and are dropped instead of
-        compacted; where runs share files, their rows stand in the order of the slices, by whose starts run
-        ids begin."""
+        """All existing tables. Snapshots have files of their own for each run, and are dropped instead of
+        compacted; where runs share files, their rows are in the order of the slices, with whose starts run
+        ids begin.
+        """
         by_run = {name for name in self.tables.folders if name in STAGED_TABLES or name.startswith(SIDE)} - {
             *SNAPSHOT_TABLES
         }
@@ -210,7 +208,6 @@ class _SplitSnapshots(NamedTuple):
 
 
 def _upkeep(name: str, split: _SplitSnapshots, old_rows: int, **facts: Any) -> Upkeep:
-    """The record of a table that loses the unneeded snapshots of `split` and `old_rows` rows of history."""
     return Upkeep(
         name,
         snapshots=len(split.unneeded_snapshots),

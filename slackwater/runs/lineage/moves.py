@@ -39,11 +39,6 @@ class NotOfMain(UsageError):
 
 
 def find_branch(ledger: LedgerReader, pipeline: str, name: str) -> Branch:
-    """The branch of that name.
-
-    Raises:
-        NoBranch: with those that there are.
-    """
     branch = ledger.branch(name)
     if branch is None:
         names = ", ".join(item.name for item in ledger.branches())
@@ -54,11 +49,8 @@ def find_branch(ledger: LedgerReader, pipeline: str, name: str) -> Branch:
 
 @dataclass(frozen=True)
 class Moves:
-    """Moves of one pipeline's lineage. Each finishes open roll-forwards first, as every writing command does.
-
-    Attributes:
-        roll_forward: how its published table follows.
-        declarations: today's and those of its runs.
+    """Moves of one pipeline's lineage. Each finishes open roll-forwards first, as every writing command
+    does.
     """
 
     pipeline: str
@@ -74,9 +66,7 @@ class Moves:
 
     def fork(self, name: str, seq: int | None = None) -> LedgerRow:
         """Make the branch `name` behind the run `seq` (default: main's head), or the newest run before it
-        whose snapshot is kept.
-
-        A run that is not live any more is forked from as it was then: main is what it was after that row.
+        whose snapshot is kept. A run that is not live any more is forked from as main was after that row.
 
         Raises:
             BranchExists, BadBranchName, NotOfMain.
@@ -108,14 +98,13 @@ class Moves:
         return bound
 
     def restore(self, seq: int) -> LedgerRow | None:
-        """Make live again what was live in main after the row `seq`, and nothing else; `published` follows.
-        None: it is live as it is.
+        """Make live again exactly what was live in main after the row `seq`; `published` follows. None: it is
+        live as it is.
 
         Raises:
             NotOfMain: main never had that row.
             SettingsChanged: the row was declared with other rules than today's.
-            SnapshotGone, HistoryDropped: retention has dropped the snapshot that main would continue, or
-                history that it would take back.
+            SnapshotGone, HistoryDropped: retention has dropped what main would continue, or would take back.
             LostRaceError: main moved meanwhile.
         """
         self.roll_forward.finish()
@@ -138,12 +127,7 @@ class Moves:
         return bound
 
     def drop(self, name: str) -> LedgerRow:
-        """End a branch. What main has taken of it stays.
-
-        Raises:
-            NoBranch.
-            LostRaceError: the branch moved meanwhile.
-        """
+        """End a branch. What main has taken of it stays."""
         self.roll_forward.finish()
         branch = find_branch(self._ledger, self.pipeline, name)
         [bound] = self._ledger.commit(name, branch.head.seq, [drop_row(branch, self.version)], self.clock)
@@ -160,8 +144,8 @@ class Moves:
         return head
 
     def _row_of_main(self, seq: int) -> LedgerRow:
-        """A row of main, or a run of a branch that main has taken; its `live` is what main had at that point
-        of the lineage.
+        """A row of main, or a run of a branch that main has taken, whose `live` is what main had at that
+        point.
         """
         row = self._ledger.row(seq)
         if row.branch == MAIN:

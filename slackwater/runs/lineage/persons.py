@@ -24,10 +24,8 @@ from slackwater.tables.named_keys import NotAKey, scalar_of, values_of_key
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody whose rows are erased: those in which every column has its value.
-
-    Attributes:
-        values: column → value as text, which is cast to the type of the column.
+    """Somebody whose rows are erased: the rows in which every column of `values` has its value, which is
+    cast from text to the type of the column.
     """
 
     values: tuple[tuple[str, str], ...]
@@ -37,15 +35,11 @@ class Person:
         return tuple(name for name, _ in self.values)
 
     def under_own_names(self, own_names: Mapping[str, str | None]) -> "Person":
-        """The person in rows of one of several sources, whose columns have these names; all are there."""
+        """The person in rows of one of several sources, which has all these columns under its own names."""
         return Person(tuple((own_names[name] or name, text) for name, text in self.values))
 
     def scalars(self, schema: pa.Schema) -> list[tuple[str, pa.Scalar]]:
-        """The values as the columns of `schema` have them.
-
-        Raises:
-            NotAKey: a value is none of its column's.
-        """
+        """The values as the columns of `schema` have them; NotAKey where one can't be cast."""
         scalars = []
         for name, text in self.values:
             kind = schema.field(name).type
@@ -56,19 +50,16 @@ class Person:
         return scalars
 
     def is_in(self, rows: pa.Table) -> pa.ChunkedArray:
-        """For each of `rows`, whether it is one of theirs."""
         equal = [pc.equal(rows.column(name), value) for name, value in self.scalars(rows.schema)]
         return reduce(pc.and_, equal)
 
     def where(self, schema: pa.Schema) -> pc.Expression:
-        """`is_in` as an expression for a scan."""
         # The cast is for string views, which delta-rs writes when it deletes rows: Arrow compares no string
         # with them.
         equal = [pc.field(name).cast(value.type) == value for name, value in self.scalars(schema)]
         return reduce(lambda one, other: one & other, equal)
 
     def is_in_json(self, text: str | None) -> bool:
-        """Whether a row that was written as JSON is one of theirs."""
         values: dict[str, Any] = json.loads(text) if text else {}
         return all(
             name in values and _as_text(values[name]) == text_of_value for name, text_of_value in self.values
@@ -80,38 +71,32 @@ def _as_text(value: Any) -> str:
 
 
 def person_of_key(pipeline: Pipeline, key: str) -> Person:
-    """The person who is a key of the pipeline; `key` is written as the option ``--key`` takes it.
-
-    Raises:
-        NotAKey: it has another number of values than the key has columns.
+    """The person who is a key of the pipeline, as the option ``--key`` takes it; NotAKey for another
+    number of values.
     """
     return Person(tuple(zip(pipeline.keys, values_of_key(pipeline.keys, key), strict=True)))
 
 
 def columns_of(persons: Sequence[Person]) -> tuple[str, ...]:
-    """The columns by which `persons` are named, each once."""
     return tuple(dict.fromkeys(name for person in persons for name in person.columns))
 
 
 def where_any(persons: Sequence[Person], schema: pa.Schema) -> pc.Expression:
-    """Whether a row is one of any of them, as an expression for a scan."""
     return reduce(lambda one, other: one | other, [person.where(schema) for person in persons])
 
 
 def is_of_any(persons: Sequence[Person], rows: pa.Table) -> pa.ChunkedArray:
-    """For each of `rows`, whether it is one of any of them."""
     return reduce(pc.or_kleene, [person.is_in(rows) for person in persons])
 
 
 def is_json_of_any(persons: Sequence[Person], rows: pa.Table) -> pa.Array:
-    """For each of `rows`, whether the row in its column `row_json` is one of any of them."""
     rows_as_json = rows.column("row_json").to_pylist()
     return pa.array([any(person.is_in_json(text) for person in persons) for text in rows_as_json], pa.bool_())
 
 
 def names_any(persons: Sequence[Person], rows: pa.Table) -> pa.ChunkedArray:
-    """For each of `rows`, whether the text in its column `error` has a value of theirs in it as a word; an
-    error of a user's function names the key and the row.
+    """For each of `rows`, whether the text in its column `error` has a value of theirs as a word; an error
+    of a user's function names the key and the row.
     """
     texts = [text for person in persons for _, text in person.values]
     words = [rf"(^|\W){re.escape(text)}(\W|$)" for text in texts]

@@ -52,13 +52,12 @@ _BROKEN_LINKS = """
 
 @dataclass(frozen=True)
 class TableFact:
-    """One thing compared.
+    """One comparison: the `recorded` value of the ledger (or of the table from which it follows) with the
+    `stored` one.
 
     Attributes:
-        table: the table, or several of which the ledger has one hash.
+        table: the table, or several with one hash in the ledger.
         seq: of the run; None where the fact is of no single run.
-        what: what is compared.
-        recorded, stored: as the ledger (or the table that it follows from) has it, and as it stands.
         step: what to do where the two differ.
     """
 
@@ -76,12 +75,7 @@ class TableFact:
 
 @dataclass(frozen=True)
 class TableChecks:
-    """Checks the tables of one pipeline.
-
-    Attributes:
-        roll_forward: says which panes replace which in `published`.
-        sides: tags of its side outputs.
-    """
+    """Checks the tables of one pipeline, those of its side outputs with the tags `sides` as well."""
 
     pipeline: str
     tables: Tables
@@ -90,7 +84,6 @@ class TableChecks:
     _damaged_places: set[tuple[str, str]] = field(default_factory=set, init=False, repr=False)
 
     def facts(self) -> Iterator[TableFact]:
-        """Everything that can be compared, table by table."""
         yield from self._foreign_commits()
         yield from self._facts_unless_damaged(LEDGER, None, self._uniqueness)
         runs = self._live_runs()
@@ -135,7 +128,6 @@ class TableChecks:
     def _facts_unless_damaged(
         self, table: str, row: LedgerRow | None, check: Callable[[], list[TableFact]]
     ) -> list[TableFact]:
-        """The facts of a check; where it can't read a file, that fact alone."""
         try:
             return check()
         except DamagedFile as error:
@@ -151,14 +143,14 @@ class TableChecks:
         return [_unreadable(table, None if row is None else row.seq, step)]
 
     def _live_runs(self) -> list[LedgerRow]:
-        """The live runs of main and of branches, each once, by seq."""
+        """The live runs of main and of branches, each once."""
         ledger = self.tables.ledger
         heads = [ledger.head(), *(branch.head for branch in ledger.branches())]
         runs = {run.seq: run for head in heads if head is not None for run in ledger.live_runs(head)}
         return [runs[seq] for seq in sorted(runs)]
 
     def _with_history(self, runs: list[LedgerRow]) -> list[LedgerRow]:
-        """Those of which upkeep has dropped no panes and no late rows."""
+        """The runs whose panes and late rows upkeep has not dropped."""
         horizon = horizon_of(self.tables)
         return (
             runs
@@ -220,7 +212,6 @@ class TableChecks:
     def _fact(
         self, table: str, row: LedgerRow, what: str, recorded_value: Any, stored_value: Any
     ) -> TableFact:
-        """One fact of a run, with the step that mends a difference."""
         is_equal = recorded_value == stored_value
         return TableFact(
             table=table,
@@ -232,8 +223,8 @@ class TableChecks:
         )
 
     def _chains(self) -> list[TableFact]:
-        """The corrections of a row are a chain: the old values of each are the new values of the one before
-        it, and its revision is the next.
+        """The corrections of a row are a chain: the old values of each are the new values of the one
+        before it, and its revision is the next.
         """
         files, broken_links = self.tables[CORRECTIONS].files(), 0
         unique = self.roll_forward.uniqueness
@@ -296,8 +287,8 @@ class TableChecks:
         ]
 
     def _by_panes(self) -> list[TableFact]:
-        """Whether `published` holds what the panes of the live runs say; not asked while a roll-forward is
-        open.
+        """Whether `published` holds what the panes of the live runs say; not checked while a roll-forward
+        is open.
         """
         ledger = self.tables.ledger
         head = ledger.head()
@@ -332,8 +323,8 @@ class TableChecks:
         return [] if record is None else self._contents(SOURCE_FILES, record)
 
     def _contents(self, name: str, folder: Folder) -> list[TableFact]:
-        """A fact for each damaged file of a table that no other check has met; one where all its files are as
-        written.
+        """A fact for each damaged file of a table that no other check has met; one where all its files are
+        as written.
         """
         files = folder.files().one_by_one()
         damages = [damage for damage in map_concurrently(_damage, files) if damage is not None]

@@ -46,11 +46,9 @@ class BackfillRequest:
     """What `slackwater backfill` was asked for; times and lengths in milliseconds.
 
     Attributes:
-        from_ms, to_ms: [from, to) of arrival time.
         whatever_the_code: whether equal state alone is convergence (`--until-converged`).
         publish: whether the branch is made live; else it is a preview, left where it could be made live.
         slice_ms: length of the branch's slices; None: main's own cuts.
-        reason: recorded with the publication.
     """
 
     pipeline: str
@@ -66,11 +64,8 @@ class BackfillRequest:
 
 @dataclass(frozen=True)
 class _BranchTip:
-    """The end of the branch after some slices.
-
-    Attributes:
-        parent: the branch's last run, as the parent of its next slice.
-        later_runs: main's runs that stay live behind it; none where it has reached main's end.
+    """The branch's last run, as the parent of its next slice, and main's runs that stay live behind it;
+    none where it has reached main's end.
     """
 
     parent: Parent
@@ -82,10 +77,7 @@ class Backfill:
     """Restates what a request asks for.
 
     Attributes:
-        runner: makes a runner; its transport is made when the first slice is run.
-        lines: where a line for each step goes.
-        staged_slices: the slices run by this process.
-        branch_rows: the ledger rows of these slices.
+        branch_rows: the ledger rows of the slices run by this process.
         publication: the row that made the branch live.
         message: the last line, without the pipeline's name.
     """
@@ -100,7 +92,6 @@ class Backfill:
 
     @property
     def pipeline(self) -> str:
-        """The pipeline's name."""
         return self.request.pipeline
 
     @property
@@ -110,11 +101,9 @@ class Backfill:
 
     @property
     def publications(self) -> list[LedgerRow]:
-        """The row that made the branch live, if one has."""
         return [] if self.publication is None else [self.publication]
 
     def say(self, sentence: str) -> None:
-        """One line about the pipeline."""
         self.message = sentence
         self.lines(f"{self.pipeline}: {sentence}")
 
@@ -128,8 +117,7 @@ class Backfill:
 
         Raises:
             MainMoved: try again; what was replayed is kept.
-            SliceRejected: validation said no to a slice; main and the slices before it stand.
-            SlackwaterError: see `restatement.restate` and `PreparedRunner.stage`.
+            SliceRejected: validation said no to a slice; main and the slices before it stay.
         """
         self.publication = _Restating(self, self.runner().prepare()).run()
         return self.publication
@@ -202,8 +190,8 @@ class _Restating:
             )
 
     def _until_published(self, range_: Restatement, branch: Branch) -> LedgerRow | None:
-        """Replay and publish, again and again while main moves. Returns the row that made the branch live;
-        None where the request leaves it unpublished.
+        """Replay and publish, again and again while main moves. None where the request leaves the branch
+        unpublished.
         """
         if self.ledger.branch(branch.name) is None:
             raise self._branch_has_ended(branch.name)
@@ -258,7 +246,6 @@ class _Restating:
         return branch
 
     def _branch_has_ended(self, name: str) -> MainMoved:
-        """What is raised where another process has gone on with the branch to its end, or dropped it."""
         return MainMoved(
             f"{self.name}: the branch {name} was published or dropped meanwhile; run the same command again.",
             branch=name,
@@ -291,7 +278,6 @@ class _Restating:
         return _BranchTip(parent, ())
 
     def _branch_runs(self, range_: Restatement, parent: Parent) -> Sequence[LedgerRow]:
-        """The branch's own runs."""
         assert parent.row is not None
         live = parent.row.live
         own_spans = live if range_.owner is None else rest_behind(live, range_.owner.seq)
@@ -347,7 +333,7 @@ class _Restating:
         )
 
     def _publish(self, main: LedgerRow, name: str, range_: Restatement, tip: _BranchTip) -> LedgerRow | None:
-        """Make the branch live, if main is still what it was. Returns None where it has moved."""
+        """Make the branch live; None where main has moved."""
         publication = self._publication(main, name, range_, tip)
         try:
             row = self._branches.publish(publication, self._notes(keeps_later_runs=bool(tip.later_runs)))
@@ -375,10 +361,8 @@ class _Restating:
 
 
 def _refuse_other_past(pipeline: str, branch: Branch, main: LedgerRow) -> None:
-    """Refuse to publish a branch whose beginning is not main's any more.
-
-    Raises:
-        MainMoved: another restatement or a restore came between.
+    """Refuse to publish a branch whose beginning is not main's any more, because of another restatement or
+    a restore.
     """
     if in_common(branch.fork.live, main.live) < count_of(branch.fork.live):
         raise MainMoved(

@@ -56,8 +56,8 @@ def is_preview(branch: Branch) -> bool:
 class Origin:
     """Where a restatement starts: main, the range, and the length of its slices (None: main's own cuts).
 
-    A branch is recognised by its name, which says the range, the length and whether it is a preview: so the
-    same command finds the branch that it left. What publishes goes on with a preview, too.
+    The name of a branch says the range, the length and whether it is a preview, so the same command finds the
+    branch that it left. A command that publishes goes on with a preview, too.
     """
 
     prepared_runner: PreparedRunner
@@ -91,8 +91,8 @@ class Origin:
         ]
 
     def live_branch(self) -> Branch | None:
-        """The branch of this range that main's head has made live and that has not been ended, because the
-        process that published it died in between.
+        """The branch of this range that main's head has made live and that was not ended, because the
+        process died in between.
         """
         if self.main.kind != RowKind.PUBLISH:
             return None
@@ -104,7 +104,8 @@ class Origin:
 
     def resumable(self) -> Branch | None:
         """The newest branch of the same range that may go on: it has main's past, was run by today's code,
-        and the source has not changed under it."""
+        and the source has not changed under it.
+        """
         return next((branch for branch in reversed(self._branches()) if self._may_go_on(branch)), None)
 
     def _may_go_on(self, branch: Branch) -> bool:
@@ -141,14 +142,13 @@ class Origin:
         return moved_from_start != moved_from_end
 
     def _has_kept_its_source(self, branch_runs: Sequence[LedgerRow]) -> bool:
-        """Whether the branch would read today what it has read: no row gone, and none come for a range that
-        it has finished.
+        """Whether the branch would read today what it has read: no row is gone, and no new one is in a
+        range that it has finished.
         """
         sources = self.prepared_runner.runner.pipeline.sources
         return all(self._has_kept(source, branch_runs) for source in sources)
 
     def _has_kept(self, source: Source, branch_runs: Sequence[LedgerRow]) -> bool:
-        """`_has_kept_its_source` of one of the sources."""
         runner = self.prepared_runner.runner
         pipeline, may_be_empty = runner.pipeline, len(runner.pipeline.sources) > 1
         place = place_of(runner.warehouse, pipeline, source)
@@ -179,14 +179,7 @@ class Origin:
 
 @dataclass
 class ReadAgain:
-    """Finds the rows that main's runs behind a boundary have read although they arrived before it.
-
-    Attributes:
-        pipeline, warehouse: whose source is asked.
-        live: main's live runs, in slice order.
-        start_ms: where the lineage begins.
-        tables: the stored tables, for the rows that were redriven.
-    """
+    """Finds the rows that main's `live` runs behind a boundary have read although they arrived before it."""
 
     pipeline: Pipeline
     warehouse: Warehouse
@@ -196,8 +189,8 @@ class ReadAgain:
     _earliest: dict[int, int | None] = field(default_factory=dict)
 
     def before(self, boundary_ms: int, tip: LedgerRow) -> Callable[[LedgerRow], str | None]:
-        """What a later run has read again that a branch with the run `tip`, which ends at the boundary, has
-        read; for `why_not`.
+        """What a later run has read again that a branch with the run `tip`, which ends at the boundary,
+        has read; for `why_not`.
         """
 
         inputs = [(source.table, input_of(tip, source.table)) for source in self.pipeline.sources]
@@ -225,22 +218,20 @@ class ReadAgain:
 
     @cached_property
     def _moved_by_run(self) -> Mapping[int, MovedRows]:
-        """The seq of each live run → the rows that it has read as moved."""
         overrides = OverridesReader(self.tables["overrides"]).rows()
         moved_by_run = moved_rows_by_run(self.tables.ledger, self.live, overrides)
         return {row.seq: moved_rows for row, moved_rows in zip(self.live, moved_by_run, strict=True)}
 
     def _earliest_of(self, row: LedgerRow) -> int | None:
-        """The earliest arrival of a row that a run has read though it arrived before its slice; rows without
-        an arrival count as the earliest of all. None where it has read none. Where that can't be known, the
-        start of the lineage."""
+        """The earliest arrival of a row that a run has read though it arrived before its slice; None where
+        there is none. Where that is unknown, or a row has no arrival, the start of the lineage.
+        """
         if not row.rows_folded and not row.rows_quarantined:
             return None
         of_sources = [self._earliest_of_source(source, row) for source in self.pipeline.sources]
         return min((earliest for earliest in of_sources if earliest is not None), default=None)
 
     def _earliest_of_source(self, declaration: Source, row: LedgerRow) -> int | None:
-        """`_earliest_of` for the rows of one source."""
         place = next(number for number, item in enumerate(self.live) if item.seq == row.seq)
         table, may_be_empty = declaration.table, len(self.pipeline.sources) > 1
         input_of_run, input_before = (input_of(item, table) for item in (row, self.live[place - 1]))
@@ -272,8 +263,8 @@ class ReadAgain:
 
 
 def reads_other_rows(row: LedgerRow, moved_by_run: MovedRows, moved_on_branch: MovedRows) -> bool:
-    """Whether the rows that a run has read, with those moved that its lineage had moved, are others than it
-    would read behind a branch, or arrive at other times.
+    """Whether a run, with the rows moved in its lineage, has read other rows than behind a branch, or at
+    other arrivals.
     """
     return any(
         len(arrivals) > 1 and any(start_of(row) <= to_ms(arrival) < end_of(row) for arrival in arrivals)
@@ -283,7 +274,7 @@ def reads_other_rows(row: LedgerRow, moved_by_run: MovedRows, moved_on_branch: M
 
 
 def rows_left_waiting(tables: Tables, pipeline: str, branch_runs: Sequence[LedgerRow]) -> str | None:
-    """One sentence on the redriven rows of the restated range that the branch has not taken in, because they
+    """A sentence on the redriven rows of the restated range that the branch has not taken in, because they
     arrive before it, with the command that does; None where there are none.
     """
     overrides = OverridesReader(tables["overrides"]).rows()
@@ -316,12 +307,7 @@ def changed_by(tables: Tables, seq: int) -> str:
 
 
 def counts_text(counts: Mapping[str, int], days: int) -> str:
-    """How many rows of `published` have changed: ``12 rows updated, 1 row withdrawn …, on 2 days``.
-
-    Args:
-        counts: op (insert, update, withdraw) → rows.
-        days: on how many days they are.
-    """
+    """How many rows of `published` have changed, by op: ``12 rows updated, 1 row withdrawn …, on 2 days``."""
     verbs = {"insert": "inserted", "update": "updated", "withdraw": "withdrawn"}
     parts = [
         f"{counts[op]:,} row{'' if counts[op] == 1 else 's'} {verb}"

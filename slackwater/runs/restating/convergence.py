@@ -32,16 +32,14 @@ def why_not(
     *,
     whatever_the_code: bool = False,
 ) -> str | None:
-    """Why main's `later_runs` can't stay live behind the branch; None where they can: the branch has
-    converged.
+    """Why main's `later_runs` can't stay live behind the branch; None where the branch has converged.
 
     Args:
         branch_runs: the branch's own runs, up to the boundary.
         main_run: main's run that ends at the same boundary.
         later_runs: main's live runs behind the boundary, at least one.
-        reads_again: what a later run has read that the branch has read too, or None; asked last, because it
-            looks at the source.
-        whatever_the_code: leaves code and settings out (`--until-converged`).
+        reads_again: what a later run has read that the branch has read too, or None. It looks at the source,
+            so it is asked last.
     """
     if branch_runs[-1].state_hash is None or branch_runs[-1].state_hash != main_run.state_hash:
         return DIFFERENT_STATE

@@ -58,15 +58,13 @@ class ChangedSinceShown(UsageError):
 
 @dataclass(frozen=True, kw_only=True)
 class BranchPublication:
-    """Which runs are live once a branch is published. Nothing has changed by it yet.
+    """The runs that are live once a branch is published.
 
     Attributes:
         main: main's head.
-        branch: the branch.
-        branch_runs: its own runs, in slice order.
-        later_runs: main's runs that stay live behind them; none where the branch reaches main's end.
-        obstacle: why the branch can't be published as it is; its `later_runs` then are all of main's runs
-            behind it.
+        later_runs: main's runs that stay live behind `branch_runs`; none where the branch reaches main's end.
+        obstacle: why the branch can't be published as it is; `later_runs` then are all of main's runs behind
+            it.
     """
 
     main: LedgerRow
@@ -77,7 +75,7 @@ class BranchPublication:
 
     @property
     def as_of(self) -> int:
-        """The newest row of main and of the branch, on which depends what the publication changes."""
+        """The newest row of main and of the branch: what the publication changes depends on it."""
         return max(self.main.seq, self.branch.head.seq)
 
     @property
@@ -88,10 +86,8 @@ class BranchPublication:
         return (name,) if is_understood else (name, "--as-of", self.as_of)
 
     def refuse_unseen(self, pipeline: str, seq: int) -> None:
-        """Refuse to publish where main or the branch has moved since the ledger's row `seq`.
-
-        Raises:
-            ChangedSinceShown.
+        """Refuse to publish with `ChangedSinceShown` where main or the branch has moved since the ledger's
+        row `seq`.
         """
         if self.as_of == seq:
             return
@@ -109,12 +105,7 @@ class BranchPublication:
 
 @dataclass(frozen=True)
 class BranchPublisher:
-    """Makes branches of one pipeline live.
-
-    Attributes:
-        roll_forward: how its published table follows.
-        drops_history: whether upkeep drops history of the pipeline.
-    """
+    """Makes branches of one pipeline live. `drops_history`: upkeep drops history of the pipeline."""
 
     pipeline: str
     tables: Tables
@@ -128,9 +119,8 @@ class BranchPublisher:
         return self.tables.ledger_writer
 
     def publish(self, publication: BranchPublication, notes: Sequence[str] = ()) -> LedgerRow:
-        """Make a branch live in place of main's runs. Returns main's new head.
-
-        `notes` are recorded behind the verdict.
+        """Make a branch live in place of main's runs. Returns main's new head. `notes` are recorded behind
+        the verdict.
 
         Raises:
             HistoryDropped: the branch forks before history that upkeep has dropped.
@@ -150,13 +140,12 @@ class BranchPublisher:
         return bound
 
     def changes(self, publication: BranchPublication) -> Iterator[pa.Table]:
-        """The corrections that publishing a branch would write, as of `Publication.changes`, portion by
-        portion. Nothing is written.
+        """The corrections that publishing a branch would write (`Publication.changes`), portion by
+        portion.
         """
         return parts_of(self.roll_forward.pane_changes.of_lineage(self._row_of(publication)))
 
     def _row_of(self, publication: BranchPublication, notes: Sequence[str] = ()) -> LedgerRow:
-        """The ledger row that makes a branch live."""
         branch_runs, later_runs = publication.branch_runs, publication.later_runs
         start, end = branch_runs[0].slice_start, branch_runs[-1].slice_end
         assert start is not None and end is not None
@@ -185,8 +174,8 @@ class BranchPublisher:
         )
 
     def conclude(self, branch: Branch) -> None:
-        """Roll forward, and end the branch, whose runs are main's now. One that somebody has run on meanwhile
-        goes on beside main.
+        """Roll forward, and end the branch, whose runs are main's now. A branch on which somebody has run
+        meanwhile stays.
         """
         self.roll_forward.finish()
         try:
@@ -200,14 +189,14 @@ class BranchPublisher:
         """Make the branch `name` live, if nothing has to be replayed for it. Returns main's new head; None
         where main has all its runs.
 
-        Where `as_of` is given, main and the branch are as they were after that row of the ledger, so that
-        what is published is what `diff` has shown; a preview is as it was after its own last row.
+        Main and the branch must be as they were after the ledger's row `as_of`, so that what `diff` has shown
+        is published; for a preview that is its own last row.
 
         Raises:
             BranchBehind, LineageClosed, ChangedSinceShown.
             SettingsChanged: the branch was declared with other rules than today's.
             LostRaceError: main or the branch moved meanwhile.
-            SlackwaterError: see `publication_of`.
+            NoBranch, NothingOnBranch, ForkedFromAnotherPast.
         """
         self.roll_forward.finish()
         publication = self.publication_of(name, pipeline, warehouse)
@@ -265,9 +254,7 @@ class BranchPublisher:
         pipeline: Pipeline,
         warehouse: Warehouse,
     ) -> None:
-        """Refuse a branch behind which main's later runs can't stay live; one that reaches main's end has
-        none behind it.
-        """
+        """Refuse a branch behind which main's later runs can't stay live."""
         live, boundary = self.ledger.live_runs(main), end_of(branch_runs[-1])
         later_runs = runs_behind(live, boundary)
         if not later_runs and end_of(live[-1]) <= boundary:
@@ -301,5 +288,5 @@ class BranchPublisher:
 
 
 def _owner_after(publication: BranchPublication) -> LedgerRow:
-    """The run whose snapshot is the current one once the branch is published."""
+    """The run that owns the current snapshot once the branch is published."""
     return (publication.later_runs or publication.branch_runs)[-1]

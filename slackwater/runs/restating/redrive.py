@@ -44,9 +44,8 @@ class RedriveResult:
     """The new arrivals that a redrive has given, and the restatement that takes the rows in.
 
     Attributes:
-        overrides: the new arrivals, one a row.
-        late_rows: the row of `late_events` that each of them is of, in the same order.
-        new: how many of them were not recorded before.
+        late_rows: the row of `late_events` for each of `overrides`.
+        new: how many overrides were not recorded before.
         unmoved_rows: how many late rows today's allowed lateness takes at the arrival that they have: they
             need a restatement, and no new arrival.
         to_restate: [from, to), the arrivals whose restatement takes all these rows in; None where there is no
@@ -64,12 +63,7 @@ class RedriveResult:
 
 @dataclass(frozen=True)
 class Redrive:
-    """Redrives late rows of one pipeline.
-
-    Attributes:
-        roll_forward: finished first, as by every writing command.
-        transport: makes the transport on which the timelines of runs are repeated.
-    """
+    """Redrives late rows of one pipeline. Timelines of runs are repeated on `transport`."""
 
     warehouse: Warehouse
     pipeline: Pipeline
@@ -79,8 +73,8 @@ class Redrive:
 
     def run(self, late: pa.Table, reason: str, *, is_dry: bool = False) -> RedriveResult:
         """Write a new arrival for each of the rows `late` (of `late_events`): the start of the last tick at
-        which all windows that it missed would still have taken it, by the allowed lateness declared today.
-        With `is_dry` nothing is written.
+        which all windows that it missed would still have taken it, by today's allowed lateness. With `is_dry`
+        nothing is written.
 
         Where the run in which the first of these windows closed can't be looked at again, the new arrival is
         the start of that run's slice, when the window was certainly open.
@@ -130,8 +124,8 @@ class Redrive:
         return moved_rows_on(tables.ledger, head, OverridesReader(tables["overrides"]).rows())
 
     def _true_arrivals(self, rows: pa.Table, moved_on_main: MovedRows) -> list[int]:
-        """The arrivals that the source has for `rows`, in milliseconds: a row that was redriven, and is late
-        again by another lateness, was recorded with the arrival that it had been given.
+        """The arrivals that the source has for `rows`, in milliseconds: a row that was redriven, and is
+        late again by another lateness, was recorded with its redriven arrival.
         """
         moved_to: dict[datetime, list[Override]] = {}
         for override in moved_on_main.values():
@@ -172,12 +166,12 @@ class Redrive:
         rows: Sequence[dict[str, Any]],
         first_arrivals: Mapping[int, int],
     ) -> tuple[datetime, datetime]:
-        """The arrivals whose restatement takes in all `rows`; `first_arrivals` has, by place,
-        those from which the rows that are moved can be.
+        """The arrivals whose restatement takes in all `rows`; `first_arrivals` has the earliest arrival of
+        each moved row, by place.
 
-        It starts at the first of these arrivals, or further back where the snapshot before that has collected
-        a window by the lateness of its run. For rows that keep their arrival it starts before the collection
-        of their windows.
+        The range starts at the first of these arrivals, or further back where the snapshot before that has
+        collected a window by the lateness of its run. For rows that keep their arrival it starts before the
+        collection of their windows.
         """
         marks = LiveMarks.of(tables, live, self.pipeline)
         earliest_ms = min(
@@ -195,7 +189,6 @@ class Redrive:
         arrivals: Sequence[int],
         reason: str,
     ) -> list[Override]:
-        """The override of each of `rows`."""
         hashes = self._hashes(rows, true_arrivals)
         now = self.clock()
         return [
@@ -212,8 +205,8 @@ class Redrive:
     def _arrivals(
         self, tables: Tables, live: Sequence[LedgerRow], closing_watermarks: Sequence[int]
     ) -> tuple[list[int], list[str]]:
-        """For each of `closing_watermarks`, in milliseconds: the start of the last tick before main reached
-        it. The notes name runs that can't be looked at again.
+        """For each of `closing_watermarks`, in milliseconds: the start of the last tick before main
+        reached it. The notes name runs that can't be looked at again.
         """
         if not closing_watermarks:
             return [], []

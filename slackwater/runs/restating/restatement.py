@@ -34,7 +34,7 @@ class Restatement:
     Attributes:
         from_ms, to_ms: [from, to) in milliseconds, both at boundaries of live slices.
         owner: the run whose snapshot the branch continues; None: it begins the lineage anew.
-        adjustments: how this range differs from the one that was asked for, as sentences.
+        adjustments: how this range differs from the requested one, as sentences.
     """
 
     from_ms: int
@@ -53,10 +53,8 @@ def restate(
     to_ms: int,
     has_snapshot: Callable[[LedgerRow], bool],
 ) -> Restatement:
-    """The range that restates [from_ms, to_ms), given main's live runs in slice order.
-
-    The start moves back to the last boundary that has a snapshot, the end on to the next boundary, or back to
-    where main ends.
+    """The range that restates [from_ms, to_ms), given main's live runs in slice order: from the last boundary
+    that has a snapshot to the next boundary, or to where main ends.
 
     Raises:
         UsageError, NothingToRestate, LineageClosed: with the command to run instead.
@@ -91,8 +89,8 @@ def restate(
 def _fork_point(
     live: Sequence[LedgerRow], from_ms: int, has_snapshot: Callable[[LedgerRow], bool]
 ) -> tuple[LedgerRow | None, int, LedgerRow | None]:
-    """The newest run that ends at or before `from_ms` and has its snapshot (None: the start of the lineage),
-    where it ends, and the newest run between it and `from_ms`, whose snapshot is gone (None: there is none).
+    """The newest run up to `from_ms` that has its snapshot (None: the start of the lineage), its end, and
+    the newest run between it and `from_ms`, whose snapshot is gone (None: there is none).
     """
     run_without_snapshot = None
     for place in reversed(range(bisect_right(live, from_ms, key=end_of))):
@@ -106,7 +104,6 @@ def _fork_point(
 def _adjustments(
     requested_range: Slice, adjusted_range: Slice, lineage: Slice, run_without_snapshot: LedgerRow | None
 ) -> list[str]:
-    """Why the start and the end of the `requested_range` were moved to those of the `adjusted_range`."""
     sentences = []
     if adjusted_range.from_ms != requested_range.from_ms:
         why = "the last boundary of a slice before it"

@@ -24,14 +24,13 @@ def published_asset(pipeline: Pipeline, settings: Settings) -> Asset:
 
 
 def source_assets(pipeline: Pipeline, settings: Settings) -> list[Asset]:
-    """The tables that the pipeline reads, by the names by which it declares them."""
     tables = dict.fromkeys(source.table for source in pipeline.sources)
     return [Asset(table, uri=settings.uri_of(table), group=GROUP) for table in tables]
 
 
 def arrival_until(events_by_asset: Mapping[Any, Sequence[Any]]) -> str | None:
-    """Up to which arrival every source is there, by the events that have triggered a DAG run; None where
-    those of a source don't say, or there are none.
+    """The arrival up to which every source is there, by the events that have triggered a DAG run; None
+    where the events of a source don't say it, or there are none.
     """
     return _least(_greatest(events) for events in events_by_asset.values())
 
@@ -49,8 +48,8 @@ def _least(times: Iterable[str | None]) -> str | None:
 
 
 def _time(text: Any) -> datetime:
-    """A time that can be compared, UTC unless it says otherwise. What is none counts as before all others,
-    and is refused where it is used.
+    """A time that can be compared, UTC unless it says otherwise. A text that is no time counts as the
+    earliest, and is refused where it is used.
     """
     try:
         time = datetime.fromisoformat(text)

@@ -37,9 +37,6 @@ class UnusableConnection(ValueError):
 class SlackwaterHook(BaseHook):
     """Reads a connection for the tasks of our DAGs, and tests it for Airflow's form.
 
-    Args:
-        slackwater_conn_id: the connection's id.
-
     Raises (every property):
         AirflowNotFoundException: there is no such connection.
         UnusableConnection: it is of another type, or a field of it can't be read.
@@ -55,7 +52,6 @@ class SlackwaterHook(BaseHook):
         self.slackwater_conn_id = slackwater_conn_id
 
     def get_conn(self) -> Connection:
-        """Airflow's connection itself."""
         return self.connection
 
     @cached_property
@@ -77,8 +73,8 @@ class SlackwaterHook(BaseHook):
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The variables of a command: those that open the storage, and Spark's. Logs of this process show no
-        secret of them from now on.
+        """The variables of a command: those that open the storage, and Spark's. From now on logs of this
+        process mask its secrets.
         """
         variables = _VARIABLES[self.connection.conn_type or ""](self.connection)
         for name, value in variables.items():

@@ -73,8 +73,8 @@ def check(
     options_of: Mapping[str, DagOptions] = NO_OPTIONS,
     **settings: Any,
 ) -> None:
-    """Raise what keeps pipelines from having DAGs; called with what `dags` is called with. What `dags` raises
-    itself is the import error of its own file.
+    """Raise what keeps pipelines from having DAGs; takes the arguments of `dags`. What `dags` raises itself
+    is the import error of its own file.
 
     Raises:
         UndeclaredPipelines: with a paragraph for each file or pipeline.
@@ -92,8 +92,6 @@ def check(
 
 @dataclass(frozen=True)
 class _Declaration:
-    """What `dags` is called with."""
-
     settings: Settings
     options: DagOptions
     options_of: Mapping[str, DagOptions]

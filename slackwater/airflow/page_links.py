@@ -19,8 +19,8 @@ SUMMARY_KEY = "summary"
 
 
 def whole_url(path: str) -> str:
-    """The URL of a path below Airflow's, for a text that is read elsewhere; the path alone where Airflow does
-    not say where it is served.
+    """The URL of a path below Airflow's, for texts that are read elsewhere; the path alone where Airflow's
+    base URL is not set.
     """
     return (conf.get("api", "base_url", fallback="") or "").rstrip("/") + path
 
@@ -38,10 +38,9 @@ class RunPageLink(BaseOperatorLink):
     name = "Slackwater"
 
     def get_link(self, operator: object, *, ti_key: Any) -> str:
-        """The URL. Airflow calls this where the task ends, in the task's process."""
+        """The URL, for which Airflow asks when the task ends, in the task's process."""
         return airflow_path() + run_page_path(ti_key.dag_id, ti_key.run_id)
 
 
 def run_page_path(dag_id: str, run_id: str) -> str:
-    """The path, below Airflow's, of the page of the run that a DAG run has made."""
     return PREFIX + DAG_RUN_PAGE.format(dag_id=quote(dag_id, safe=""), run_id=quote(run_id, safe=""))

@@ -27,11 +27,6 @@ from slackwater.pages.frame.site import AirflowLinks, RestateForm, site_of
 
 
 def create_pages() -> FastAPI:
-    """The pages of the warehouse and the pipelines that Airflow's DAGs are about.
-
-    Raises:
-        SettingsError: a variable of the DAGs can't be used.
-    """
     settings = read()
     app = create_app(
         settings.warehouse,
@@ -46,12 +41,11 @@ def create_pages() -> FastAPI:
 
 
 def check_reader(request: Request, pipeline: str | None) -> None:
-    """Raises HTTPException unless the sender of a request is signed in to Airflow, and may see the DAG of
-    `pipeline`. Called in a thread of the server, once for each pipeline of a page.
+    """Refuse a request whose sender is not signed in to Airflow, or may not see the DAG of `pipeline`. Called
+    in a thread of the server, once for each pipeline of a page.
 
     Raises:
-        HTTPException: 307 to Airflow's login for a browser that is not signed in, 401 or 403 for others; 403
-            where Airflow does not show the DAG.
+        HTTPException: 307 to Airflow's login for a browser that is not signed in, else 401 or 403.
     """
     user = _signed_in_user(request)
     if pipeline is None:
@@ -84,7 +78,7 @@ def dag_url(dag_id: str) -> str:
 
 
 def restate_form(pipeline: str, start: datetime, end: datetime) -> RestateForm:
-    """The restate DAG of a pipeline, and the parameters that restate the arrivals [start, end). Airflow's
+    """The restate DAG of a pipeline, and the parameters that restate the arrivals [start, end); Airflow's
     form takes none from a URL.
     """
     bounds = {"from": start.astimezone(UTC).isoformat(), "to": end.astimezone(UTC).isoformat()}
@@ -109,10 +103,10 @@ def dag_run_page(request: Request, dag_id: str, run_id: str) -> Response:
 
 
 def _pipeline_of(request: Request, dag_id: str) -> str:
-    """The pipeline that a DAG is of, which the sender of the request may see.
+    """The pipeline of a DAG.
 
     Raises:
-        HTTPException: 403: the sender may not see it; 404: the DAG is none of ours.
+        HTTPException: 403: the sender of the request may not see it; 404: the DAG is none of ours.
     """
     site, pipeline = site_of(request), dag_id.removesuffix(RESTATE)
     for name in {dag_id, pipeline}:

@@ -22,7 +22,6 @@ class LazyPages:
         self._pages: Application | None = None
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
-        """Answer one request."""
         if self._pages is None:
             self._pages = await to_thread.run_sync(_make_pages)
         await self._pages(scope, receive, send)

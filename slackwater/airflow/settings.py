@@ -85,8 +85,8 @@ class Settings:
 
     @property
     def default_args(self) -> dict[str, Any]:
-        """How tasks are tried again, after growing delays. What another try would end with as well is not
-        tried again: such a task fails at once.
+        """How tasks are tried again, after growing delays. A task that another try would end alike fails
+        at once.
         """
         return {
             "retries": self.retries,
@@ -110,8 +110,8 @@ class Settings:
 
 
 def read(environment: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
-    """The settings of this process. What is given by the name of a field, and is not None, counts in place
-    of its variable.
+    """The settings of this process. Overrides by the name of a field, unless None, count in place of its
+    variable.
 
     Raises:
         SettingsError: one of them can't be used, or there is no warehouse.
@@ -180,8 +180,8 @@ def _folder_or_uri(location: str | Path) -> Path | str:
 
 
 def _absolute(pipelines: Sequence[str]) -> str | None:
-    """Files and folders by their absolute paths, since tasks run in folders of their own, and modules as they
-    are, with commas between.
+    """Files and folders by their absolute paths, since tasks run in folders of their own; modules as they
+    are.
     """
     parts = []
     for part in pipelines:

@@ -43,21 +43,20 @@ class CommandOperator(BaseOperator):
         return SubprocessHook()
 
     def run_command(self, arguments: Sequence[str], variables: Mapping[str, str] = NO_VARIABLES) -> None:
-        """Run `slackwater` with these arguments, and variables beside those that open the storage. Raises as
-        `require_success` does.
+        """Run `slackwater` with these arguments, and variables beside those that open the storage. Raises
+        as `require_success`.
         """
         command = command_of(self.settings, arguments)
         result = self.hook.run_command(command, env={**environment_of(self.settings), **variables})
         require_success(self.settings, command, result.exit_code, result.output)
 
     def on_kill(self) -> None:
-        """Airflow calls this when the task is stopped from outside."""
         self.hook.send_sigterm()
 
 
 def require_success(settings: Settings, command: Sequence[str], exit_code: int, output: str) -> None:
-    """Raises unless the command succeeded: AirflowFailException when a retry is useless, else
-    AirflowException. Both messages end with `output`, its commands as they work in any shell.
+    """Raise unless the command succeeded: AirflowFailException when a retry is useless, else
+    AirflowException. Both messages end with `output`, with commands as they work in any shell.
     """
     if exit_code == 0:
         return
@@ -71,8 +70,8 @@ def require_success(settings: Settings, command: Sequence[str], exit_code: int, 
 def answer_of(
     settings: Settings, arguments: Sequence[str], *, answers: Collection[int] = (0,)
 ) -> subprocess.CompletedProcess[str]:
-    """What `slackwater` with these arguments says, which change nothing; with an exit code of `answers`, or
-    raises as `require_success` does.
+    """The output of `slackwater` with these arguments, which change nothing. Raises as `require_success`
+    for an exit code that is not among `answers`.
     """
     command = command_of(settings, arguments)
     process = subprocess.run(
@@ -89,9 +88,7 @@ def command_of(settings: Settings, arguments: Sequence[str]) -> list[str]:
 
 
 def environment_of(settings: Settings) -> dict[str, str]:
-    """The environment of a command: that of this process, and `variables_of_connection`, whose errors it
-    raises.
-    """
+    """This process's environment and `variables_of_connection`, whose errors it raises."""
     return {**os.environ, **variables_of_connection(settings)}
 
 
@@ -99,7 +96,7 @@ def variables_of_connection(settings: Settings) -> Mapping[str, str]:
     """The variables that open the warehouse's storage; none where no connection does.
 
     Raises:
-        AirflowFailException: the connection that is to open it isn't there, or can't be used.
+        AirflowFailException: there is no such connection, or it can't be used.
     """
     if settings.connection is None:
         return NO_VARIABLES

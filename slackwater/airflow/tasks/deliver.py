@@ -19,7 +19,6 @@ AIRFLOW = "airflow:"  # a sink's URL that names an Airflow connection begins so
 
 
 def deliver(pipeline: Pipeline, settings: Settings) -> list["DeliverOperator"]:
-    """One task for each sink of the pipeline."""
     return [
         DeliverOperator(
             task_id=f"deliver_{sink.name}",
@@ -33,11 +32,8 @@ def deliver(pipeline: Pipeline, settings: Settings) -> list["DeliverOperator"]:
 
 
 class DeliverOperator(CommandOperator):
-    """Runs `slackwater sinks deliver` for one sink, its output in the task's log.
-
-    Args:
-        url: as declared; of an ``airflow:CONN_ID`` the connection is handed to the command in its
-            environment.
+    """Runs `slackwater sinks deliver` for one sink. If its `url` is ``airflow:CONN_ID``, the command gets
+    that connection in its environment.
     """
 
     operator_extra_links = (RunPageLink(),)
@@ -49,8 +45,8 @@ class DeliverOperator(CommandOperator):
         self.url = url
 
     def execute(self, context: Any) -> None:
-        """Raises AirflowFailException for a sink that is declared wrongly, AirflowException (another try) for
-        one that is down.
+        """Raises AirflowFailException for a wrongly declared sink, AirflowException (another try) for one
+        that is down.
         """
         arguments = args.deliver(
             self.pipeline, self.sink, warehouse=self.settings.warehouse, pipelines=self.settings.pipelines

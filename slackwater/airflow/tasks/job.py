@@ -120,7 +120,7 @@ class JobOperator(SparkApplication):
 
     def execute(self, context: Any) -> dict[str, Any]:  # type: ignore[override]  # theirs: None
         """Raises AirflowException for what another try may mend, AirflowFailException where no outcome is
-        left, or what is asked for cannot be.
+        left, or the request can't be fulfilled.
         """
         if self.before_try is not None:
             self.before_try(context)
@@ -131,7 +131,6 @@ class JobOperator(SparkApplication):
         return self._hand_on(context)
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> dict[str, Any]:
-        """What the task does when the triggerer has waited for its application. Raises as `execute` does."""
         if not self._manifest_file().exists():
             self._require_success(event["status"])
         return self._hand_on(context)
@@ -153,7 +152,6 @@ class JobOperator(SparkApplication):
         return False
 
     def _require_success(self, status: str | None) -> None:
-        """Raises AirflowException unless the application has ended well."""
         if status is None:
             raise AirflowException("must be tried again: the cluster does not say how the application is")
         if not super().is_job_succeeded(status):
@@ -183,15 +181,14 @@ class JobOperator(SparkApplication):
         return manifest_fields(outcome)
 
     def on_kill(self) -> None:
-        """Airflow calls this when the task is stopped from outside."""
         if self.process.sub_process is not None:
             self.process.send_sigterm()
         else:
             super().on_kill()
 
     def forget_manifest(self) -> None:
-        """Remove the manifest of an earlier try, unless that ended well: its task was killed before it could
-        hand it on, and this try does.
+        """Remove the manifest of an earlier try, unless that ended well: its task was killed before it
+        could hand it on, and this try does.
         """
         manifest = self._manifest_file()
         try:

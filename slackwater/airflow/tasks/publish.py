@@ -18,11 +18,8 @@ from slackwater.airflow.tasks.validate import GOOD_RUN_KEY, NOTHING, has_failed,
 
 
 class PublishOperator(CommandOperator):
-    """Runs `slackwater publish`, its output in the task's log.
-
-    Args:
-        run_id: what `validate` returned (an XComArg): a run id, or NOTHING; None where it has failed, or a
-            person has marked it a success.
+    """Runs `slackwater publish`. `run_id` is what `validate` returned (an XComArg): a run id, or NOTHING;
+    None where it has failed, or a person has marked it a success.
     """
 
     template_fields = ("run_id",)
@@ -34,9 +31,9 @@ class PublishOperator(CommandOperator):
         self.run_id = run_id
 
     def execute(self, context: Any) -> None:
-        """Raises AirflowFailException for exit codes 1, 2, 4 and 5, and where `validate` has judged nothing;
-        AirflowSkipException where it has failed, and left no good slices; AirflowException (another try) for
-        any other exit code but 0.
+        """Raises AirflowFailException for exit codes 1, 2, 4 and 5, and where `validate` has judged
+        nothing; AirflowSkipException where it has failed and left no good slices; AirflowException
+        (another try) for other exit codes.
         """
         run_id = self.run_id
         if run_id is None and has_failed(context, "validate"):

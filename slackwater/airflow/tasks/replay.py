@@ -31,8 +31,8 @@ def manifest(pipeline: Pipeline, settings: Settings) -> str:
 
 
 def replay(pipeline: Pipeline, settings: Settings, on: str | None = None) -> JobOperator:
-    """The task that stages and validates slices. It fails and is retried when the command crashed or another
-    run is alive. `on`: see `DagOptions`.
+    """The task that stages and validates slices. It is retried when the command crashed or another run is
+    alive.
     """
     arguments = args.run(
         pipeline.name,
@@ -65,8 +65,8 @@ def end_of(context: Any) -> str | None:
 
 
 def prepare(context: Any, settle: timedelta) -> None:
-    """Before each try: refuses a run that does not say how far it goes, puts the task off until the source
-    has settled, and removes the manifest of an earlier try.
+    """Before each try: refuse a run that does not say how far it goes, put the task off until the source has
+    settled, and remove the manifest of an earlier try.
 
     Raises:
         AirflowFailException: it is refused.
@@ -100,8 +100,8 @@ def prepare(context: Any, settle: timedelta) -> None:
 
 
 def _has_interval(dag_run: Any) -> bool:
-    """Whether a DAG run has a data interval of some length. Where there is no schedule it begins and ends at
-    the logical date.
+    """Whether a DAG run has a data interval of some length; without a schedule it begins and ends at the
+    logical date.
     """
     start, end = dag_run.data_interval_start, dag_run.data_interval_end
     is_of_schedule = dag_run.run_type in WITH_AN_INTERVAL
@@ -109,9 +109,7 @@ def _has_interval(dag_run: Any) -> bool:
 
 
 def check_time(name: str, value: Any) -> None:
-    """Raises AirflowFailException unless `value` is an ISO 8601 time; Airflow's own check of a parameter lets
-    any string through.
-    """
+    """Raise AirflowFailException unless `value` is an ISO 8601 time; Airflow lets any string through."""
     try:
         datetime.fromisoformat(value)
     except (TypeError, ValueError) as error:

@@ -28,8 +28,8 @@ def manifest(pipeline: Pipeline, settings: Settings) -> str:
 
 
 def restate(pipeline: Pipeline, settings: Settings, on: str | None = None) -> JobOperator:
-    """The task that restates the range of the run's parameters. It fails when the command crashed or main
-    kept moving, and a retry goes on after the last finished slice.
+    """The task that restates the range of the run's parameters. A retry after a crash, or while main keeps
+    moving, goes on after the last finished slice.
     """
     arguments = args.backfill(
         pipeline.name,
@@ -59,11 +59,8 @@ def prepare(context: Any) -> None:
 
 
 class ConcludeOperator(BaseOperator):
-    """Succeeds when the range is published, or kept as a branch as asked; fails without a retry when another
-    try would end the same way.
-
-    Args:
-        manifest: what `restate` returned (an XComArg).
+    """Succeeds when the range is published, or kept as a branch as asked; fails without a retry when
+    another try would end alike.
     """
 
     template_fields = ("manifest",)
@@ -74,7 +71,6 @@ class ConcludeOperator(BaseOperator):
         self.manifest = manifest
 
     def execute(self, context: Any) -> str:
-        """The message of the outcome. Raises AirflowFailException."""
         try:
             outcome = manifest_of(self.manifest)
         except ManifestError as error:

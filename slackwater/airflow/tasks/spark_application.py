@@ -16,9 +16,7 @@ _PATIENCE = 10
 
 
 class SparkApplication(SparkSubmitOperator):
-    """An operator that follows its application by the cluster's interfaces, for which no spark-submit needs
-    to stay.
-    """
+    """Follows its application by the cluster's interfaces, for which no spark-submit needs to stay."""
 
     def follow_by(self, master: str) -> None:
         """Choose the interface by which the application is followed, before it is submitted."""
@@ -38,13 +36,9 @@ class SparkApplication(SparkSubmitOperator):
 
 
 class SparkApplicationTrigger(BaseTrigger):
-    """Waits in Airflow's triggerer until an application has ended, and ends it when a person stops the task
-    meanwhile. Its one event is `{"status": …}`, in the words of the cluster; None where that does not answer.
-
-    Args:
-        application_id: as the operator's `submit_job` gives it.
-        connection: the id of the Airflow connection that names the cluster.
-        master: the Spark master that it names.
+    """Waits in Airflow's triggerer until an application has ended, and ends it when a person stops the
+    task meanwhile. Its one event is `{"status": …}`, in the words of the cluster; None where that does not
+    answer.
     """
 
     def __init__(
@@ -57,7 +51,6 @@ class SparkApplicationTrigger(BaseTrigger):
         self.poll_seconds = poll_seconds
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """The class and its arguments."""
         return f"{type(self).__module__}.{type(self).__qualname__}", {
             "application_id": self.application_id,
             "connection": self.connection,
@@ -66,7 +59,6 @@ class SparkApplicationTrigger(BaseTrigger):
         }
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Gives its event once the application has ended."""
         failures = 0
         while True:
             try:

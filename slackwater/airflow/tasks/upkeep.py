@@ -23,7 +23,6 @@ class PipelinesOperator(BaseOperator):
         self.settings = settings
 
     def execute(self, context: Any) -> list[str]:
-        """Raises as `require_success` does."""
         healths = json.loads(_health(self.settings, as_json=True).stdout)
         names = [
             health["pipeline"] for health in healths if health["head"] is not None and health["is_registered"]
@@ -42,7 +41,6 @@ class MaintainOperator(CommandOperator):
         self.pipeline = pipeline
 
     def execute(self, context: Any) -> None:
-        """Raises as `require_success` does."""
         self.run_command(
             args.maintain(self.pipeline, warehouse=self.settings.warehouse, pipelines=self.settings.pipelines)
         )
@@ -56,7 +54,7 @@ class HealthOperator(BaseOperator):
         self.settings = settings
 
     def execute(self, context: Any) -> None:
-        """Raises AirflowFailException with the reasons, or as `require_success` does."""
+        """Raises AirflowFailException with the reasons, or as `require_success`."""
         table = _health(self.settings, as_json=False)
         for line in table.stdout.splitlines():
             self.log.info("%s", line)

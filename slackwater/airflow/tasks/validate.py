@@ -31,14 +31,10 @@ GOOD_RUN_KEY = "good_run_id"
 
 
 class ValidateOperator(ApprovalOperator):
-    """Succeeds with the run id to publish, or NOTHING; or waits for approval of warnings first. It fails,
-    without a retry, where a slice was rejected; `publish` goes on with the good ones before that. Where
-    `replay` has failed, it judges what was staged before that, and is skipped where that is nothing.
-
-    Args:
-        pipeline: whether it asks a person to approve failed expectations of severity `warn`; if they reject,
-            the task fails.
-        manifest: what `replay` returned (an XComArg).
+    """Succeeds with the run id to publish, or NOTHING; or waits for approval of warnings first, if the
+    pipeline asks for it. It fails, without a retry, where a slice was rejected; `publish` goes on with the
+    good ones before that. Where `replay` has failed, it judges what was staged before that, and is skipped
+    where that is nothing.
     """
 
     template_fields = (*ApprovalOperator.template_fields, "manifest")
@@ -57,8 +53,8 @@ class ValidateOperator(ApprovalOperator):
         self.timezone = pipeline.timezone
 
     def execute(self, context: Any) -> str:
-        """Raises AirflowFailException, AirflowSkipException, or TaskAwaitingInput (ends this process;
-        `execute_complete` goes on).
+        """Raises AirflowFailException, AirflowSkipException, or TaskAwaitingInput (`execute_complete` goes
+        on).
         """
         outcome = self._outcome(context)
         good_run_ids = outcome.good_run_ids
@@ -90,8 +86,8 @@ class ValidateOperator(ApprovalOperator):
         raise AirflowFailException(rejection)
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> str:
-        """After the answer: the id of the run that the question was about, whatever the manifest says by now.
-        Raises AirflowFailException: a rejection, or no answer in time, would be so in another try.
+        """After the answer: the id of the run that the question was about, whatever the manifest says by
+        now. A rejection, or no answer in time, fails for good.
         """
         try:
             super().execute_complete(context, event)
@@ -115,12 +111,9 @@ class ValidateOperator(ApprovalOperator):
 
 
 class ConcludeRunOperator(BaseOperator):
-    """Succeeds behind `replay`, `validate` and `publish`. Where one of them has failed it can't, which fails
-    the DAG run although `publish` has gone on with what was good. Airflow runs it again when a person marks
-    the failed task a success, and not what was skipped: so it fails itself then.
-
-    Args:
-        run_id: what `validate` returned (an XComArg).
+    """Succeeds behind `replay`, `validate` and `publish`. Where one of them has failed it can't, which
+    fails the DAG run although `publish` has gone on with what was good. Airflow runs it again when a
+    person marks the failed task a success, and not what was skipped: so it fails itself then.
     """
 
     template_fields = ("run_id",)
@@ -131,13 +124,12 @@ class ConcludeRunOperator(BaseOperator):
         self.run_id = run_id
 
     def execute(self, context: Any) -> None:
-        """Raises AirflowFailException."""
         refuse_mark(self.run_id, context)
 
 
 def has_failed(context: Any, task_id: str) -> bool:
-    """Whether another task of the DAG run has failed. Airflow keeps no result of one that has, nor of one
-    that was marked a success by hand.
+    """Whether another task of the DAG run has failed. Airflow keeps no result of a failed task, nor of one
+    marked a success by hand.
     """
     ti = context["ti"]
     states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id])
@@ -155,8 +147,8 @@ def refuse_mark(run_id: str | None, context: Any) -> None:
 
 
 def refuse_stale(outcome: Manifest, dag_run: Any) -> None:
-    """Raises AirflowFailException where nothing was to be replayed, and rows of the source have changed since
-    the data interval of the DAG run was published; of one without an interval, rows of any run.
+    """Raise AirflowFailException where nothing was to be replayed, and rows of the source have changed
+    since the data interval of the DAG run was published (rows of any run, where it has no interval).
     """
     start, end = dag_run.data_interval_start, dag_run.data_interval_end
     ranges = [
@@ -174,9 +166,7 @@ def refuse_stale(outcome: Manifest, dag_run: Any) -> None:
 
 
 def _why_not(event: Mapping[str, Any]) -> str:
-    """Why the question of Airflow's event is not answered by an approval. An answer that Airflow gives by
-    default, once the time is over, is of no user.
-    """
+    """Why Airflow's event is no approval. An answer by default, once the time is over, has no user."""
     user = event.get("responded_by_user")
     return f"{user['name']} has rejected it" if user else "nobody has answered in time"
 
@@ -211,8 +201,8 @@ def sentence(failure: Failure) -> str:
 
 
 def question(outcome: Manifest, timezone: str) -> str:
-    """The question to the person who decides: what was staged, and the failed expectations with samples of
-    what broke them, as Markdown.
+    """The question to the person who decides, as Markdown: what was staged, and the failed expectations
+    with samples.
     """
     return "\n".join(
         [

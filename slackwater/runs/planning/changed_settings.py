@@ -28,8 +28,8 @@ from slackwater.windowing.times import to_ms
 
 @dataclass(frozen=True)
 class _OpenWindows:
-    """The windows that a snapshot holds: how many, and when the first element of all came, in milliseconds
-    (None: there are none).
+    """How many windows a snapshot holds, and when the first element of all arrived, in milliseconds (None:
+    there are none).
     """
 
     count: int
@@ -72,7 +72,6 @@ def _meaning(change: Difference, open_windows: _OpenWindows) -> str:
 
 
 def _restatements(inputs: PlanInputs, open_windows: _OpenWindows) -> str:
-    """The commands that restate the open windows, and all windows."""
     name, start_ms, end_ms = inputs.pipeline.name, inputs.start_ms, inputs.end_ms
     command = f"slackwater backfill {name} --from {{}} --to {iso(end_ms)}"
     everything = f"all of it by `{command.format(iso(start_ms))}`"

@@ -11,13 +11,12 @@ from slackwater.tables.ledger.live_runs import LiveRuns
 
 
 def runs_between(live: LiveRuns, from_ms: int, to_ms: int) -> LiveRuns:
-    """The runs of `live` that have arrivals in [from, to)."""
     return live.where((live.times_ms("slice_start") < to_ms) & (live.times_ms("slice_end") > from_ms))
 
 
 def rows_emitted_in(pipeline: Pipeline, runs: LiveRuns) -> EmittedRows | None:
-    """What functions have emitted in `runs`; None where the pipeline has no function that emits rows of its
-    own, or nothing has run.
+    """The rows that functions have emitted in `runs`; None where no function emits rows of its own, or
+    nothing has run.
     """
     if not runs or (pipeline.keyed_process is None and not pipeline.side_columns):
         return None

@@ -28,8 +28,8 @@ from slackwater.tables.run_files.staging import count_staged, read_staged
 
 @dataclass(frozen=True)
 class TouchedWindows:
-    """How many windows a snapshot holds, and how many of them and of `published` a plan's rows touch.
-    `sample`: the key groups from which the touched ones are estimated; None: they are counted.
+    """How many windows a snapshot holds, and how many of them and of `published` a plan's rows touch, by
+    an estimate from the key groups of `sample` (None: they are counted).
     """
 
     parked_windows: int
@@ -41,8 +41,8 @@ class TouchedWindows:
 def count_touched_windows(
     inputs: PlanInputs, owner: LedgerRow | None, points: Sequence[pa.Table], sample: KeyGroupSample
 ) -> TouchedWindows:
-    """The windows that `points`, which are in `sample`, touch in the snapshot of the run `owner` and in
-    `published`.
+    """The windows of the snapshot of `owner` and of `published` that `points`, which are in `sample`,
+    touch.
     """
     tables, pipeline = inputs.tables, inputs.pipeline
     if tables is None or pipeline.window is None:
@@ -69,7 +69,6 @@ def count_touched_windows(
 
 
 def warn_of_sample(windows: TouchedWindows) -> list[str]:
-    """The warning that windows are estimated; empty where they are counted."""
     sample = windows.sample
     if sample is None:
         return []
@@ -80,7 +79,7 @@ def warn_of_sample(windows: TouchedWindows) -> list[str]:
 
 
 def count_remembered_rows(inputs: PlanInputs, owner: LedgerRow | None) -> int:
-    """How many rows deduplication remembers in the snapshot of the run `owner`, at most: state of a process
+    """How many rows deduplication remembers in the snapshot of `owner`, at most: state of a process
     function counts, too.
     """
     if inputs.tables is None or inputs.pipeline.distinct_by is None:
@@ -91,9 +90,9 @@ def count_remembered_rows(inputs: PlanInputs, owner: LedgerRow | None) -> int:
 def warn_of_collected_windows(
     inputs: PlanInputs, owner: LedgerRow | None, points: Sequence[pa.Table], restated_to_ms: int | None
 ) -> list[str]:
-    """Which restatement saves rows that would be late only because their windows were collected. It ends at
-    `restated_to_ms`, the end of the restatement that is planned; None for a plan of a run, which that
-    restatement precedes, up to main's end.
+    """The restatement that saves rows which would be late only because their windows were collected. It
+    ends at `restated_to_ms`, the end of the planned restatement; None: it precedes a planned run, up to
+    main's end.
     """
     tables, pipeline = inputs.tables, inputs.pipeline
     if tables is None or owner is None or not collects(pipeline):
@@ -122,5 +121,4 @@ def warn_of_collected_windows(
 
 
 def _reach_ms(pipeline: Pipeline) -> int:
-    """The gap of sessions; 0 for windows that do not merge."""
     return int(getattr(pipeline.window, "gap_ms", 0))

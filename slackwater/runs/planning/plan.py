@@ -16,8 +16,8 @@ from slackwater.runtime.memory import overhead_mb
 
 @dataclass(frozen=True)
 class SlicePlan:
-    """One slice: the files that it reads, the rows that they hold, and the rows of them that it uses (None:
-    not known without Spark).
+    """One slice: the files that it reads, the rows in them, and the rows that it uses (None: unknown
+    without Spark).
     """
 
     slice: Slice
@@ -29,13 +29,8 @@ class SlicePlan:
 
 @dataclass(frozen=True)
 class EmittedRows:
-    """How many rows functions have emitted in earlier runs: those that a restatement replaces, or all live
-    ones before a run.
-
-    Attributes:
-        rows: of a process function.
-        side_rows: of all side outputs.
-        runs: how many runs these are.
+    """How many rows a process function and all side outputs have emitted in `runs` earlier runs, which a
+    restatement replaces, or all live ones before a run.
     """
 
     rows: int
@@ -88,8 +83,9 @@ class Plan:
 
     @property
     def overhead_mb(self) -> int:
-        """The `spark.executor.memoryOverhead` that an executor of one core needs; each further core needs
-        `memory_mb` more."""
+        """The `spark.executor.memoryOverhead` of an executor of one core; each further core needs
+        `memory_mb` more.
+        """
         return overhead_mb(self.memory_mb, 1)
 
     @property
@@ -102,7 +98,6 @@ class Plan:
 
 
 def as_rows(plan: Plan) -> list[dict[str, Any]]:
-    """The slices of a plan as rows for a table."""
     return [
         {
             "from": iso(item.slice.from_ms),

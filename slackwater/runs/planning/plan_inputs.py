@@ -22,14 +22,8 @@ _NEWEST_ROWS = 200
 
 @dataclass(frozen=True)
 class PlanInputs:
-    """What a plan is made from.
-
-    Attributes:
-        pipeline: as it is declaration now.
-        sources: each pinned at its newest version.
-        tables: None before the first run.
-        head: of main; None before the first run.
-        live: main's live runs, in slice order.
+    """The declared pipeline, its sources pinned at their newest versions, and main's live runs in slice
+    order. `tables` and `head` are None before the first run.
     """
 
     pipeline: Pipeline
@@ -40,7 +34,7 @@ class PlanInputs:
 
     @classmethod
     def of(cls, warehouse: Warehouse, pipeline: Pipeline) -> "PlanInputs":
-        """Of a pipeline in a warehouse, which need not hold its tables yet.
+        """Open the inputs of a pipeline, whose tables need not exist yet.
 
         Raises:
             UsageError: the source does not suit.
@@ -77,15 +71,12 @@ class PlanInputs:
         return end_of(self.live[-1])
 
     def live_reads(self, table: str) -> pa.Table | None:
-        """How main's live runs have read the source `table`, as of `LedgerReader.live_reads`; None without
-        runs.
-        """
+        """`LedgerReader.live_reads` of main for the source `table`; None without runs."""
         if self.tables is None or self.head is None:
             return None
         return self.tables.ledger.live_reads(self.head, table)
 
     def newest_rows(self) -> list[LedgerRow]:
-        """The newest rows of the ledger, of all branches."""
         if self.tables is None or self.head is None:
             return []
         return self.tables.ledger.rows(since=max(0, self.head.seq - _NEWEST_ROWS))

@@ -51,13 +51,12 @@ class RangePlanner:
     on: On = "auto"
 
     def plan(self, from_ms: int | None = None, to_ms: int | None = None, slice_ms: int | None = None) -> Plan:
-        """The plan for [from, to). `from_ms` defaults to where main ends, `to_ms` to the end of the next
-        slice, or of main for a restatement; `slice_ms` is the length of a restatement's slices (None: main's
-        own cuts).
+        """The plan for [from, to), by default from where main ends to the end of the next slice, or of main
+        for a restatement. `slice_ms` is the length of a restatement's slices (None: main's own cuts).
 
         Raises:
-            UsageError: the range can be neither run nor restated; the source does not suit; what was declared
-                otherwise can't be carried on.
+            UsageError: the range can be neither run nor restated; the source does not suit; changed
+                declarations can't be carried on.
         """
         inputs = PlanInputs.of(self.warehouse, self.pipeline)
         if inputs.live and from_ms is not None and from_ms < inputs.end_ms:
@@ -65,7 +64,6 @@ class RangePlanner:
         return self._run(inputs, from_ms, to_ms)
 
     def _run(self, inputs: PlanInputs, from_ms: int | None, to_ms: int | None) -> Plan:
-        """The plan of `slackwater run`."""
         lineage = Lineage(self.pipeline.start_ms, None)
         if inputs.live:
             refuse_closed(self.pipeline.name, inputs.live[-1])
@@ -85,7 +83,6 @@ class RangePlanner:
         )
 
     def _restatement(self, inputs: PlanInputs, from_ms: int, to_ms: int, slice_ms: int | None) -> Plan:
-        """The plan of `slackwater backfill`."""
         assert inputs.tables is not None
         range_ = restatement.restate(
             self.pipeline.name, inputs.live, from_ms, to_ms, partial(is_kept, inputs.tables)

@@ -49,11 +49,9 @@ class SourceReads:
     """The source as a plan's slices read it.
 
     Attributes:
-        slices: of the plan, with the sizes of what they read.
         files: of each slice.
-        points: for each file read, the keys of the range's rows and the times by which windows take them
-            (see `touched_windows.points`); none where only Spark can read the source.
-        sample: the key groups that `points` are of.
+        points: for each file read, see `touched_windows.points`; none where only Spark can read the source.
+        sample: the key groups of `points`.
         warnings: sentences on what would be refused, can't be counted, or is read in vain.
     """
 
@@ -65,7 +63,7 @@ class SourceReads:
 
 
 def read_source(inputs: PlanInputs, slices: Sequence[Slice], owner: LedgerRow | None) -> SourceReads:
-    """What `slices` read, the first of which continues the snapshot of the run `owner` (None: of no run)."""
+    """What `slices` read; the first continues the snapshot of `owner` (None: of no run)."""
     files, refusals = _files_of_each(inputs, slices, owner)
     sample = KeyGroupSample.all_of(inputs.pipeline).for_rows(sum(map(rows_in, files)))
     counts, points, obstacles = _rows_of_range(inputs, slices, files, sample)
@@ -78,8 +76,8 @@ def read_source(inputs: PlanInputs, slices: Sequence[Slice], owner: LedgerRow | 
 
 
 def _other_units(inputs: PlanInputs, slices: Sequence[Slice]) -> list[str]:
-    """What a run will warn of: event times that look as if their column had another unit. The sources' own
-    statistics tell, so that no row is read.
+    """What a run will warn of: event times that look as if their column had another unit, by the sources'
+    statistics.
     """
     sentences = []
     for declaration, source in zip(inputs.pipeline.sources, inputs.sources.each, strict=True):
@@ -108,7 +106,6 @@ def stragglers_of(inputs: PlanInputs) -> tuple[Stragglers, ...] | None:
 def _files_of_each(
     inputs: PlanInputs, slices: Sequence[Slice], owner: LedgerRow | None
 ) -> tuple[list[list[InputFile]], list[str]]:
-    """The files that each slice reads, and what is to be said of them."""
     files: list[list[InputFile]] = [[] for _ in slices]
     refusals: list[str] = []
     for number, declaration in enumerate(inputs.pipeline.sources):
@@ -126,9 +123,9 @@ def _files_of_source(
     number: int,
     declaration: Source,
 ) -> tuple[list[list[InputFile]], list[str]]:
-    """The files of source `number` that each slice reads, and what is to be said of them: why the first slice
-    would be refused, what could not be checked, and what is read as it was before. The first is read on from
-    the version that `owner` has pinned; those after it follow at the newest version.
+    """The files of source `number` that each slice reads, and sentences on them: why the first slice would
+    be refused, what could not be checked, and what is read as it was before. The first slice reads on from
+    the version of `owner`, the next ones at the newest version.
     """
     source, arrival = inputs.sources.each[number], declaration.arrival_time
     refusals = _other_table(inputs, owner, declaration, source.table_id)
@@ -163,8 +160,8 @@ def _files_of_source(
 def _other_table(
     inputs: PlanInputs, owner: LedgerRow | None, declaration: Source, table_id: str
 ) -> list[str]:
-    """The refusal of a run that would continue one that has read another table than `table_id`; none where it
-    has not.
+    """The refusal of a run that would continue one that has read another table than `table_id`; none where
+    it has not.
     """
     table = declaration.table
     if owner is None or other_table_of([owner], table, table_id) is None:
@@ -182,8 +179,8 @@ def _rows_of_range(
     files: Sequence[Sequence[InputFile]],
     sample: KeyGroupSample,
 ) -> tuple[np.ndarray | None, list[pa.Table], list[str]]:
-    """How many rows of the range arrived in each slice (None: they can't be counted, with the reason as the
-    last value), and the points of those in `sample`, one table for some rows.
+    """How many rows of the range arrived in each slice (None: they can't be counted, with the reason as
+    the last value), and their points in `sample`, table by table.
     """
     sources, arrival = inputs.sources, inputs.pipeline.roles.arrival_time
     if sources.why_not_direct is not None:
@@ -215,7 +212,6 @@ def _slice_plan(item: Slice, files: Sequence[InputFile], rows: int | None) -> Sl
 
 
 def _waste(inputs: PlanInputs, slices: Sequence[SlicePlan]) -> list[str]:
-    """A warning where far more rows would be read than used."""
     if any(item.rows is None or item.rows_in_files is None for item in slices):
         return []
     rows_in_files, rows = (

@@ -35,13 +35,7 @@ _EVER_MIN, _EVER_MAX = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class KeyGroupSample:
-    """The first key groups of a pipeline, which stand for all.
-
-    Attributes:
-        keys: the pipeline's key columns.
-        max_parallelism: how many key groups there are.
-        groups: how many of them are looked at.
-    """
+    """The first `groups` of a pipeline's `max_parallelism` key groups, which represent all."""
 
     keys: tuple[str, ...]
     max_parallelism: int
@@ -49,17 +43,15 @@ class KeyGroupSample:
 
     @classmethod
     def all_of(cls, pipeline: Pipeline) -> "KeyGroupSample":
-        """Every key group."""
         return cls(tuple(pipeline.keys), pipeline.max_parallelism, pipeline.max_parallelism)
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is left out."""
         return self.groups == self.max_parallelism
 
     def for_rows(self, rows: int) -> "KeyGroupSample":
-        """This sample, or a smaller one that has about `SAMPLE_ROWS` of so many rows of all groups. Rows
-        without a key are of one group, and no sample is taken.
+        """This sample, or a smaller one with about `SAMPLE_ROWS` of so many rows of all groups. Rows
+        without a key are of one group, so no sample is taken.
         """
         groups = self.groups
         while self.keys and groups > 1 and rows * groups > SAMPLE_ROWS * self.max_parallelism:
@@ -67,7 +59,6 @@ class KeyGroupSample:
         return replace(self, groups=groups)
 
     def take(self, rows: pa.Table) -> pa.Table:
-        """Those of `rows` that are in the sample; of rows that have the key columns."""
         if self.is_whole or not rows.num_rows:
             return rows
         for key in self.keys:
@@ -77,16 +68,13 @@ class KeyGroupSample:
         return rows.filter(pa.array(key_groups(columns, self.max_parallelism) < self.groups))
 
     def files(self, files: StoredFiles) -> StoredFiles:
-        """Those of `files` that may hold rows in the sample."""
         return files if self.is_whole else files.within(Within(KEY_GROUP, 0, self.groups - 1))
 
     @property
     def where(self) -> pc.Expression | None:
-        """The condition that a row of a table is in the sample."""
         return None if self.is_whole else pc.field(KEY_GROUP) < self.groups
 
     def count_of_all(self, count: int) -> int:
-        """A count in the sample as one of all key groups."""
         return round(count * self.max_parallelism / self.groups)
 
 
@@ -115,14 +103,8 @@ def windows_at(
     reach_ms: int,
     where: pc.Expression | None = None,
 ) -> pa.Table:
-    """The windows in `files` that points at one of `times` may touch, whatever their keys. Few rows are held
-    at once.
-
-    Args:
-        files: as of `files_at`.
-        columns: the key columns and those of windows.
-        times: as of `times_of`.
-        where: only of these rows.
+    """The windows in `files` (see `files_at`) that points at one of `times` may touch, whatever their
+    keys, where the condition holds. Few rows are held at once.
     """
     parts = [pa.schema([files.read_schema.field(name) for name in columns]).empty_table()]
     for part in files.scan(columns, where, _ROWS_AT_ONCE):

@@ -62,7 +62,7 @@ def _show_branch(
     opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
     publisher = opened_pipeline.branch_publisher()
     Inspection(pipeline, opened_pipeline.tables).say_if_unfinished()
-    publication = publisher.publication_of(branch, opened_pipeline.pipeline, opened_pipeline.warehouse)
+    publication = publisher.publication_of(branch)
     if publication is None:
         printing.show([], [], output, empty=f"{pipeline}: main has all runs of the branch {branch}.")
         return

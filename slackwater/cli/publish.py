@@ -100,7 +100,7 @@ def _publish_branch(
         raise click.UsageError(
             "--accept is for staged runs; what failed its validation never becomes part of a branch"
         )
-    pipeline, row = opened_pipeline.name, opened_pipeline.publish_branch(branch, as_of)
+    pipeline, row = opened_pipeline.name, opened_pipeline.branch_publisher().publish_as_it_is(branch, as_of)
     if row is None:
         printing.show_result(
             [], [f"{pipeline}: branch {branch}: nothing to publish; main has all its runs."], output

@@ -176,14 +176,9 @@ def _branch(request: Request, view: PipelineView, name: str, page: int) -> Mappi
         raise HTTPException(
             400, f"{view.name} is not registered here, and a branch is compared by its declaration."
         )
-    publisher = BranchPublisher(
-        view.name,
-        tables,
-        RollForward.of_stored(declaration, tables),
-        product_version(),
-        drops_history=declaration.keep_history is not None,
-    )
-    publication = publisher.publication_of(name, declaration, view.site.warehouse)
+    roll_forward = RollForward.of_stored(declaration, tables)
+    publisher = BranchPublisher(declaration, view.site.warehouse, tables, roll_forward, product_version())
+    publication = publisher.publication_of(name)
     heading = f"main → branch {name}"
     if publication is None:
         return {"heading": heading, "summary": "Main has all runs of the branch."}

@@ -230,24 +230,10 @@ class OpenedPipeline:
                 if state.backlog is not None:
                     warn(f"  {state.backlog:,} corrections wait for the sink {sink.name}")
 
-    def publish_branch(self, branch: str, as_of: int | None = None) -> LedgerRow | None:
-        """Make a branch live, as it was after the ledger's row `as_of`; None where main has all its runs. The
-        source is asked which rows were read twice.
-
-        Raises:
-            SlackwaterError: see `BranchPublisher.publish_as_it_is`.
-        """
-        return self.branch_publisher().publish_as_it_is(branch, self.pipeline, self.warehouse, as_of)
-
     def branch_publisher(self) -> BranchPublisher:
         """Makes branches live, and says beforehand what that would change."""
-        return BranchPublisher(
-            self.name,
-            self.tables,
-            self.roll_forward,
-            registry.product_version(),
-            drops_history=self.pipeline.keep_history is not None,
-        )
+        version = registry.product_version()
+        return BranchPublisher(self.pipeline, self.warehouse, self.tables, self.roll_forward, version)
 
     def rebuild(self) -> Rebuild:
         """Takes the tables back to what runs have written, then removes copies of rows from the published

@@ -66,7 +66,7 @@ class WanderingLineage:
         )
         declared = Declarations(self.world.pipeline, self.world.code, prepared.tables)
         return Moves(name, prepared.tables, rolling, declared, "0"), BranchPublisher(
-            name, prepared.tables, rolling, "0"
+            self.world.pipeline, self.world.warehouse, prepared.tables, rolling, "0"
         )
 
     def run(self) -> None:
@@ -88,7 +88,7 @@ class WanderingLineage:
         moves, publisher = self._tools
         for branch in self.world.ledger.branches()[-1:]:
             with suppress(BranchBehind, ForkedFromAnotherPast):
-                publication = publisher.publication_of(branch.name, self.world.pipeline, self.world.warehouse)
+                publication = publisher.publication_of(branch.name)
                 told_changes = (
                     None
                     if publication is None
@@ -96,11 +96,9 @@ class WanderingLineage:
                 )
                 if told_changes is not None and publication.as_of > branch.head.seq:
                     with pytest.raises(ChangedSinceShown):
-                        publisher.publish_as_it_is(branch.name, self.world.pipeline, self.world.warehouse)
+                        publisher.publish_as_it_is(branch.name)
                 row = publisher.publish_as_it_is(
                     branch.name,
-                    self.world.pipeline,
-                    self.world.warehouse,
                     None if publication is None else publication.as_of,
                 )
                 assert (row is None) == (told_changes is None)

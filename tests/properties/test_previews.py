@@ -64,12 +64,12 @@ class Preview:
     def publisher(self) -> BranchPublisher:
         prepared = self.world.runner().prepare()
         rolling = RollForward.of(self.world.pipeline, prepared.tables, prepared.shape)
-        return BranchPublisher(self.world.pipeline.name, prepared.tables, rolling, "0")
+        return BranchPublisher(self.world.pipeline, self.world.warehouse, prepared.tables, rolling, "0")
 
     def look(self) -> None:
         """As `diff --branch` does."""
         publisher = self.publisher()
-        publication = publisher.publication_of(self.name, self.world.pipeline, self.world.warehouse)
+        publication = publisher.publication_of(self.name)
         assert publication is not None
         changes = PublishedChanges.of_branch(publisher, publication, limit=None)
         self.shown = {
@@ -84,13 +84,12 @@ class Preview:
 
     def publish(self) -> None:
         before = published(self.world.table("published").read().to_pylist())
-        name, pipeline, warehouse = self.name, self.world.pipeline, self.world.warehouse
         if self.world.main.seq != self.seen_head or self.obstacle is not None:
             with pytest.raises((ChangedSinceShown, BranchBehind, ForkedFromAnotherPast)):
-                self.publisher().publish_as_it_is(name, pipeline, warehouse, self.as_of)
+                self.publisher().publish_as_it_is(self.name, self.as_of)
             assert published(self.world.table("published").read().to_pylist()) == before
             return
-        assert self.publisher().publish_as_it_is(name, pipeline, warehouse, self.as_of) is not None
+        assert self.publisher().publish_as_it_is(self.name, self.as_of) is not None
         after = published(self.world.table("published").read().to_pylist())
         changed = {window for window in {**before, **after} if before.get(window) != after.get(window)}
         assert changed == set(self.shown)

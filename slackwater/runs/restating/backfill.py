@@ -140,12 +140,12 @@ class _Restating:
         )
         self.roll_forward = self.steps.publisher.roll_forward
         self._branches = BranchPublisher(
-            self.name,
+            self.pipeline,
+            self.runner.warehouse,
             self.tables,
             self.roll_forward,
             self.runner.version,
             self.runner.clock,
-            drops_history=self.pipeline.keep_history is not None,
         )
 
     def run(self) -> LedgerRow | None:

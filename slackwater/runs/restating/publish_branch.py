@@ -105,14 +105,18 @@ class BranchPublication:
 
 @dataclass(frozen=True)
 class BranchPublisher:
-    """Makes branches of one pipeline live. `drops_history`: upkeep drops history of the pipeline."""
+    """Makes branches of one pipeline live."""
 
-    pipeline: str
+    pipeline: Pipeline
+    warehouse: Warehouse
     tables: Tables
     roll_forward: RollForward
     version: str
     clock: Callable[[], datetime] = wall_clock
-    drops_history: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.pipeline.name
 
     @property
     def ledger(self) -> LedgerWriter:
@@ -128,14 +132,13 @@ class BranchPublisher:
         """
         main, branch = publication.main, publication.branch
         row, live = self._row_of(publication, notes), seqs_of(branch.head.live)
-        with while_history_stays(
-            self.pipeline, self.tables, live, self.clock, drops_history=self.drops_history
-        ):
+        drops_history = self.pipeline.keep_history is not None
+        with while_history_stays(self.name, self.tables, live, self.clock, drops_history=drops_history):
             with put_back_around(self.tables, _owner_after(publication)):
                 [bound] = self.ledger.commit(
                     MAIN, main.seq, [row], self.clock, other_heads={branch.name: branch.head.seq}
                 )
-            log.info("publish", extra={"pipeline": self.pipeline, "seq": bound.seq, "run_id": bound.run_id})
+            log.info("publish", extra={"pipeline": self.name, "seq": bound.seq, "run_id": bound.run_id})
             self.conclude(branch)
         return bound
 
@@ -181,11 +184,9 @@ class BranchPublisher:
         try:
             self.ledger.commit(branch.name, branch.head.seq, [drop_row(branch, self.version)], self.clock)
         except LostRaceError:
-            log.info(f"the branch {branch.name} has moved and is kept", extra={"pipeline": self.pipeline})
+            log.info(f"the branch {branch.name} has moved and is kept", extra={"pipeline": self.name})
 
-    def publish_as_it_is(
-        self, name: str, pipeline: Pipeline, warehouse: Warehouse, as_of: int | None = None
-    ) -> LedgerRow | None:
+    def publish_as_it_is(self, name: str, as_of: int | None = None) -> LedgerRow | None:
         """Make the branch `name` live, if nothing has to be replayed for it. Returns main's new head; None
         where main has all its runs.
 
@@ -199,29 +200,29 @@ class BranchPublisher:
             NoBranch, NothingOnBranch, ForkedFromAnotherPast.
         """
         self.roll_forward.finish()
-        publication = self.publication_of(name, pipeline, warehouse)
+        publication = self.publication_of(name)
         if publication is None:
-            self.conclude(find_branch(self.ledger, self.pipeline, name))
+            self.conclude(find_branch(self.ledger, self.name, name))
             return None
         if publication.obstacle is not None:
             raise publication.obstacle
         if as_of is None and is_preview(publication.branch):
             as_of = publication.branch.head.seq
         if as_of is not None:
-            publication.refuse_unseen(self.pipeline, as_of)
+            publication.refuse_unseen(self.name, as_of)
         return self.publish(publication)
 
-    def publication_of(self, name: str, pipeline: Pipeline, warehouse: Warehouse) -> BranchPublication | None:
+    def publication_of(self, name: str) -> BranchPublication | None:
         """What publishing the branch `name` would make live; None where main has all its runs. Changes
         nothing.
 
         Raises:
             NoBranch, NothingOnBranch, ForkedFromAnotherPast.
         """
-        branch, main = find_branch(self.ledger, self.pipeline, name), self.ledger.head()
+        branch, main = find_branch(self.ledger, self.name, name), self.ledger.head()
         if not branch.own_seqs or main is None:
             raise NothingOnBranch(
-                f"{self.pipeline}: the branch {name} has run nothing; `slackwater run {self.pipeline} "
+                f"{self.name}: the branch {name} has run nothing; `slackwater run {self.name} "
                 f"--branch {name} --to TIME` does.",
                 branch=name,
             )
@@ -230,30 +231,24 @@ class BranchPublisher:
             return None
         if in_common(branch.fork.live, main.live) < count_of(branch.fork.live):
             raise ForkedFromAnotherPast(
-                f"{self.pipeline}: main was restated or restored before the point where the branch {name} "
+                f"{self.name}: main was restated or restored before the point where the branch {name} "
                 "forks: its past is another one. Fork again; "
-                f"`slackwater branches drop {self.pipeline} {name}` ends it.",
+                f"`slackwater branches drop {self.name} {name}` ends it.",
                 branch=name,
             )
         later_runs = runs_behind(self.ledger.live_runs(main), end_of(branch_runs[-1]))
         obstacle: SlackwaterError | None = None
         try:
-            Declarations(pipeline, config_hash(pipeline), self.tables).refuse_other_rules(branch_runs[-1])
-            self._refuse_behind(main, branch, branch_runs, pipeline, warehouse)
+            declarations = Declarations(self.pipeline, config_hash(self.pipeline), self.tables)
+            declarations.refuse_other_rules(branch_runs[-1])
+            self._refuse_behind(main, branch, branch_runs)
         except (SettingsChanged, LineageClosed, BranchBehind) as error:
             obstacle = error
         return BranchPublication(
             main=main, branch=branch, branch_runs=branch_runs, later_runs=later_runs, obstacle=obstacle
         )
 
-    def _refuse_behind(
-        self,
-        main: LedgerRow,
-        branch: Branch,
-        branch_runs: Sequence[LedgerRow],
-        pipeline: Pipeline,
-        warehouse: Warehouse,
-    ) -> None:
+    def _refuse_behind(self, main: LedgerRow, branch: Branch, branch_runs: Sequence[LedgerRow]) -> None:
         """Refuse a branch behind which main's later runs can't stay live."""
         live, boundary = self.ledger.live_runs(main), end_of(branch_runs[-1])
         later_runs = runs_behind(live, boundary)
@@ -262,9 +257,8 @@ class BranchPublisher:
         run_at_boundary = run_ending_at(live, boundary)
         reason: str | None = "no slice of main ends there"
         if run_at_boundary is not None:
-            rows_read_again = ReadAgain(
-                pipeline, warehouse, live, to_ms(self.ledger.start_of(main)), self.tables
-            )
+            start_ms = to_ms(self.ledger.start_of(main))
+            rows_read_again = ReadAgain(self.pipeline, self.warehouse, live, start_ms, self.tables)
             reason = convergence.why_not(
                 branch_runs,
                 run_at_boundary,
@@ -273,15 +267,15 @@ class BranchPublisher:
             )
         if reason is None:
             return
-        refuse_closed(self.pipeline, live[-1])
+        refuse_closed(self.name, live[-1])
         if reason == convergence.OTHER_CODE:
             reason += " (a `backfill --until-converged` publishes its branch all the same)"
         raise BranchBehind(
-            f"{self.pipeline}: the branch {branch.name} ends at {iso(boundary)}, main at "
+            f"{self.name}: the branch {branch.name} ends at {iso(boundary)}, main at "
             f"{iso(end_of(live[-1]))}, and main's runs behind "
-            f"the branch can't stay: {reason}. Go on first with `slackwater run {self.pipeline} --branch "
+            f"the branch can't stay: {reason}. Go on first with `slackwater run {self.name} --branch "
             f"{branch.name} --to {iso(end_of(live[-1]))}`, which may change more rows; then look again at "
-            f"`slackwater diff {self.pipeline} --branch {branch.name}`.",
+            f"`slackwater diff {self.name} --branch {branch.name}`.",
             branch=branch.name,
             reason=reason,
         )

@@ -36,13 +36,13 @@ def world(three_days: Path, tmp_path: Path) -> World:
 def publisher(world: World) -> BranchPublisher:
     prepared = world.runner().prepare()
     rolling = RollForward.of(world.pipeline, prepared.tables, prepared.shape)
-    return BranchPublisher(world.pipeline.name, prepared.tables, rolling, "0")
+    return BranchPublisher(world.pipeline, world.warehouse, prepared.tables, rolling, "0")
 
 
 def changes_of_branch(world: World, limit: int | None = None, offset: int = 0) -> PublishedChanges:
     """What the newest branch would change."""
     tool, branch = publisher(world), world.ledger.branches()[-1]
-    publication = tool.publication_of(branch.name, world.pipeline, world.warehouse)
+    publication = tool.publication_of(branch.name)
     assert publication is not None
     return PublishedChanges.of_branch(tool, publication, limit, offset)
 
@@ -66,7 +66,7 @@ def test_what_a_branch_would_change_is_what_its_publication_writes(world: World)
     before = changes_of_branch(world)
     published, seq = multiset(world.published()), world.main.seq
     assert multiset(world.published()) == published and world.main.seq == seq, "nothing was published"
-    row = publisher(world).publish_as_it_is(world.ledger.branches()[0].name, world.pipeline, world.warehouse)
+    row = publisher(world).publish_as_it_is(world.ledger.branches()[0].name)
     assert row is not None and row.seq > seq
     written = corrections(world, row.seq)
     assert multiset([dict(change) for change in before.rows]) == multiset(written)
@@ -117,8 +117,8 @@ def test_a_branch_that_is_behind_main_says_so_beside_its_changes(world: World) -
     world.append(every_hour(24 * DAYS, 24 * DAYS + 24))
     world.run(24 * DAYS + 24)  # and takes the row in, too
     tool, branch = publisher(world), world.ledger.branches()[0]
-    publication = tool.publication_of(branch.name, world.pipeline, world.warehouse)
+    publication = tool.publication_of(branch.name)
     assert publication is not None and isinstance(publication.obstacle, BranchBehind)
     assert publication.later_runs == world.ledger.live_runs(world.main)[2:]
     with pytest.raises(BranchBehind):
-        tool.publish_as_it_is(branch.name, world.pipeline, world.warehouse)
+        tool.publish_as_it_is(branch.name)

@@ -120,9 +120,9 @@ def test_a_branch_that_was_run_with_another_trigger_is_published_only_where_that
     prepared, [branch] = world.runner().prepare(), world.ledger.branches()
     declare(trigger=PURGING)
     rolling = RollForward.of(world.pipeline, prepared.tables, prepared.shape)
-    publisher = BranchPublisher("daily", prepared.tables, rolling, "0")
+    publisher = BranchPublisher(world.pipeline, world.warehouse, prepared.tables, rolling, "0")
     with pytest.raises(SettingsChanged, match="can't be made live by today's rules:\n  trigger: "):
-        publisher.publish_as_it_is(branch.name, world.pipeline, world.warehouse)
+        publisher.publish_as_it_is(branch.name)
 
 
 def test_what_was_staged_with_another_trigger_is_published_only_where_that_is_declared_again(

@@ -106,7 +106,16 @@ class Settings:
 
     def with_places(self, text: str) -> str:
         """`text`, in which each command of ours names the warehouse and the pipelines."""
-        return args.with_places(text, warehouse=self.warehouse, pipelines=self.pipelines)
+        return args.with_places(text, **self.places)
+
+    @property
+    def places(self) -> dict[str, Any]:
+        """The arguments that every command line of ours has."""
+        return {"warehouse": self.warehouse, "pipelines": self.pipelines}
+
+    def manifest(self, dag_id: str) -> str:
+        """Where the command of a DAG run leaves its outcome: one file per run, written anew by each try."""
+        return f"{self.manifests}/{dag_id}/{{{{ run_id }}}}.json"
 
 
 def read(environment: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:

@@ -44,12 +44,7 @@ class AnnounceOperator(BaseOperator):
         since = self._announced_seq(context)
         ledger = answer_of(
             self.settings,
-            args.runs(
-                self.pipeline,
-                since=since,
-                warehouse=self.settings.warehouse,
-                pipelines=self.settings.pipelines,
-            ),
+            args.runs(self.pipeline, since=since, **self.settings.places),
         )
         rows = [row for row in json.loads(ledger.stdout) if row["touched"]]
         if not rows:

@@ -48,9 +48,7 @@ class DeliverOperator(CommandOperator):
         """Raises AirflowFailException for a wrongly declared sink, AirflowException (another try) for one
         that is down.
         """
-        arguments = args.deliver(
-            self.pipeline, self.sink, warehouse=self.settings.warehouse, pipelines=self.settings.pipelines
-        )
+        arguments = args.deliver(self.pipeline, self.sink, **self.settings.places)
         self.run_command(arguments, self._variables())
 
     def _variables(self) -> Mapping[str, str]:

@@ -45,11 +45,6 @@ class PublishOperator(CommandOperator):
             self.log.info("nothing was staged: the range is covered already")
             return
         self.run_command(
-            args.publish(
-                self.pipeline,
-                run_id,
-                warehouse=self.settings.warehouse,
-                pipelines=self.settings.pipelines,
-            ),
+            args.publish(self.pipeline, run_id, **self.settings.places),
             {**parent_run_variables(context), **variables_of_spark(self.settings)},
         )

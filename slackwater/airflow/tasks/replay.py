@@ -25,11 +25,6 @@ WITH_AN_INTERVAL = ("scheduled", "backfill", "manual")
 BY_ASSETS = "asset_triggered"
 
 
-def manifest(pipeline: Pipeline, settings: Settings) -> str:
-    """Where the replay of a DAG run leaves its outcome: one file per run, written anew by each try."""
-    return f"{settings.manifests}/{pipeline.name}/{{{{ run_id }}}}.json"
-
-
 def replay(pipeline: Pipeline, settings: Settings, on: str | None = None) -> JobOperator:
     """The task that stages and validates slices. It is retried when the command crashed or another run is
     alive.
@@ -38,9 +33,8 @@ def replay(pipeline: Pipeline, settings: Settings, on: str | None = None) -> Job
         pipeline.name,
         to=END,
         accept=ACCEPT,
-        manifest=manifest(pipeline, settings),
-        warehouse=settings.warehouse,
-        pipelines=settings.pipelines,
+        manifest=settings.manifest(pipeline.name),
+        **settings.places,
     )
 
     def prepare_try(context: Any) -> None:

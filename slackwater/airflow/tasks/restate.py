@@ -22,11 +22,6 @@ PUBLISH = "{{ '--publish' if params.publish else '--preview' }}"
 REASON = "{{ params.reason or 'restated from Airflow' }}"
 
 
-def manifest(pipeline: Pipeline, settings: Settings) -> str:
-    """Where the restatement of a DAG run leaves its outcome: one file per run, written anew by each try."""
-    return f"{settings.manifests}/{pipeline.name}{RESTATE}/{{{{ run_id }}}}.json"
-
-
 def restate(pipeline: Pipeline, settings: Settings, on: str | None = None) -> JobOperator:
     """The task that restates the range of the run's parameters. A retry after a crash, or while main keeps
     moving, goes on after the last finished slice.
@@ -38,9 +33,8 @@ def restate(pipeline: Pipeline, settings: Settings, on: str | None = None) -> Jo
         until=UNTIL,
         publish=PUBLISH,
         reason=REASON,
-        manifest=manifest(pipeline, settings),
-        warehouse=settings.warehouse,
-        pipelines=settings.pipelines,
+        manifest=settings.manifest(pipeline.name + RESTATE),
+        **settings.places,
     )
     return JobOperator(
         task_id="restate",

@@ -41,9 +41,7 @@ class MaintainOperator(CommandOperator):
         self.pipeline = pipeline
 
     def execute(self, context: Any) -> None:
-        self.run_command(
-            args.maintain(self.pipeline, warehouse=self.settings.warehouse, pipelines=self.settings.pipelines)
-        )
+        self.run_command(args.maintain(self.pipeline, **self.settings.places))
 
 
 class HealthOperator(BaseOperator):
@@ -71,5 +69,5 @@ class HealthOperator(BaseOperator):
 
 def _health(settings: Settings, *, as_json: bool) -> subprocess.CompletedProcess[str]:
     """What `slackwater health` says. Raises as `require_success` does, for other exit codes than 0 and 1."""
-    arguments = args.health(warehouse=settings.warehouse, pipelines=settings.pipelines, as_json=as_json)
+    arguments = args.health(as_json=as_json, **settings.places)
     return answer_of(settings, arguments, answers=(0, _RED))

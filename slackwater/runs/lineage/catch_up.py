@@ -13,11 +13,10 @@ from slackwater.errors import UsageError
 from slackwater.pipelines import Pipeline
 from slackwater.runs.lineage.moves import find_branch
 from slackwater.runs.publishing.evaluator import Evaluator
-from slackwater.runs.staging.closed_lineage import refuse_closed
 from slackwater.runs.staging.rejection import failures_text, lines_of
 from slackwater.runs.staging.run import PreparedRunner, Runner
 from slackwater.runs.staging.slices import Cuts, Slice, choose, iso
-from slackwater.runs.staging.staged_slice import Parent, StagedSlice
+from slackwater.runs.staging.staged_slice import Parent, StagedSlice, refuse_closed
 from slackwater.runs.staging.stale_slices import StaleSlices, find_stale_slices
 from slackwater.tables.ledger.rows import MAIN, LedgerRow
 

@@ -11,31 +11,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import pyarrow.compute as pc
+
 from slackwater.engine import planner as engines
 from slackwater.engine.transport.placement import On
 from slackwater.pipelines import Pipeline, registry
 from slackwater.runs.planning.changed_settings import sentences_on_changes
 from slackwater.runs.planning.cost import cost_of, placements_of, warn_of_one_key
-from slackwater.runs.planning.earlier_runs import (
-    rows_emitted_in,
-    runs_between,
-    warn_of_elements_never_fired,
-)
 from slackwater.runs.planning.parked_state import (
     count_remembered_rows,
     count_touched_windows,
     warn_of_collected_windows,
     warn_of_sample,
 )
-from slackwater.runs.planning.plan import Plan
+from slackwater.runs.planning.plan import EmittedRows, Plan
 from slackwater.runs.planning.plan_inputs import PlanInputs
 from slackwater.runs.planning.source_reads import read_source, stragglers_of
 from slackwater.runs.restating import restatement
 from slackwater.runs.restating.restatement import slices_from
-from slackwater.runs.staging.closed_lineage import refuse_closed
 from slackwater.runs.staging.declarations import Declarations
 from slackwater.runs.staging.evolution import Difference
+from slackwater.runs.staging.rejection import sentence_on_never_fired
 from slackwater.runs.staging.slices import Cuts, Lineage, Slice, choose, end_of
+from slackwater.runs.staging.staged_slice import refuse_closed
 from slackwater.tables.ledger.live_runs import LiveRuns
 from slackwater.tables.ledger.rows import LedgerRow
 from slackwater.tables.run_files.snapshots import is_kept
@@ -92,7 +90,7 @@ class RangePlanner:
             inputs,
             [slice_ for slice_ in slices_at_most if slice_.to_ms <= range_.to_ms],
             range_.owner,
-            runs_between(inputs.live, range_.from_ms, range_.to_ms),
+            _runs_between(inputs.live, range_.from_ms, range_.to_ms),
             at_most=len(slices_at_most),
             restated_to_ms=range_.to_ms,
             warnings=range_.adjustments,
@@ -136,11 +134,11 @@ class RangePlanner:
             prediction=cost.prediction,
             memory_mb=cost.memory_mb,
             memory_basis=cost.memory_basis,
-            emitted_rows=rows_emitted_in(self.pipeline, earlier_runs),
+            emitted_rows=_rows_emitted_in(self.pipeline, earlier_runs),
             changes=sentences_on_changes(inputs, owner, changes),
             warnings=(
                 *warnings,
-                *warn_of_elements_never_fired(earlier_runs),
+                *_warn_of_elements_never_fired(earlier_runs),
                 *reads.warnings,
                 *warn_of_sample(windows),
                 *warn_of_one_key(self.pipeline, cost.memory_mb),
@@ -162,3 +160,34 @@ def _changed_settings(
         earlier_runs = inputs.live.where(inputs.live.times_ms("slice_end") <= owner_end_ms)
         declarations.refuse_rows_left_to_a_restatement(changes, earlier_runs, inputs.sources.each)
     return changes
+
+
+def _runs_between(live: LiveRuns, from_ms: int, to_ms: int) -> LiveRuns:
+    return live.where((live.times_ms("slice_start") < to_ms) & (live.times_ms("slice_end") > from_ms))
+
+
+def _rows_emitted_in(pipeline: Pipeline, runs: LiveRuns) -> EmittedRows | None:
+    """The rows that functions have emitted in `runs`; None where no function emits rows of its own, or
+    nothing has run.
+    """
+    if not runs or (pipeline.keyed_process is None and not pipeline.side_columns):
+        return None
+    rows, side_rows = runs.column("rows_emitted"), runs.column("side_rows")
+    return EmittedRows(
+        rows=pc.sum(rows, min_count=0).as_py(),
+        side_rows=pc.sum(side_rows, min_count=0).as_py(),
+        runs=len(rows),
+    )
+
+
+def _warn_of_elements_never_fired(runs: LiveRuns) -> list[str]:
+    """The warning that elements of `runs` are in no result; empty where all are."""
+    if not runs:
+        return []
+    losses = pc.fill_null(runs.column("elements_never_fired"), 0).to_numpy()
+    runs_with_losses = runs.where(losses > 0)
+    if not runs_with_losses:
+        return []
+    newest, total, count = runs_with_losses[-1], int(losses.sum()), len(runs_with_losses)
+    which = f"run {newest.seq}" if count == 1 else f"{count} runs, the newest of them run {newest.seq}"
+    return [f"{sentence_on_never_fired(total)}: those of {which}"]

@@ -23,11 +23,11 @@ from slackwater.runs.restating import convergence
 from slackwater.runs.restating.branches import ReadAgain, is_preview
 from slackwater.runs.restating.restatement import run_ending_at, runs_behind
 from slackwater.runs.staging import validation
-from slackwater.runs.staging.closed_lineage import LineageClosed, refuse_closed
 from slackwater.runs.staging.declarations import Declarations
 from slackwater.runs.staging.evolution import SettingsChanged
 from slackwater.runs.staging.run import wall_clock
 from slackwater.runs.staging.slices import end_of, iso, start_of
+from slackwater.runs.staging.staged_slice import LineageClosed, refuse_closed
 from slackwater.tables.ledger.lineage_rows import drop_row, publish_row
 from slackwater.tables.ledger.overrides import OverridesReader, arrival_in, moved_rows_on
 from slackwater.tables.ledger.rows import MAIN, Branch, LedgerRow

@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from slackwater.errors import UsageError
-from slackwater.runs.staging.closed_lineage import refuse_closed
 from slackwater.runs.staging.slices import Slice, end_of, iso, start_of
+from slackwater.runs.staging.staged_slice import refuse_closed
 from slackwater.tables.ledger.rows import LedgerRow
 
 

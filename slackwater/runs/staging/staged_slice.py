@@ -1,11 +1,15 @@
-"""The two ends of a run: the parent that a slice continues, and the staged slice that publish may commit."""
+"""The two ends of a run: the parent that a slice continues, unless the lineage was closed, and the staged
+slice that publish may commit.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from slackwater.engine.source.coverage import ReadRange
+from slackwater.errors import UsageError
 from slackwater.runs.staging import validation
 from slackwater.tables.ledger.attempts import Attempt
+from slackwater.tables.ledger.row_kinds import RowKind
 from slackwater.tables.ledger.rows import LedgerRow
 from slackwater.windowing.times import to_ms
 
@@ -62,3 +66,20 @@ def with_acceptance(row: LedgerRow, reason: str | None) -> LedgerRow:
     if row.verdict != validation.FAILED or reason is None:
         return row
     return replace(row, verdict=f"{ACCEPTANCE}{reason}")
+
+
+class LineageClosed(UsageError):
+    """The lineage was closed: nothing can be run behind its final watermark."""
+
+
+def refuse_closed(pipeline: str, owner: LedgerRow | None) -> None:
+    """Refuse a slice that would continue a close, whether it is new or a repetition. The error names the
+    command that reopens the lineage.
+    """
+    if owner is not None and owner.kind == RowKind.CLOSE:
+        raise LineageClosed(
+            f"{pipeline}: the lineage was closed by row {owner.seq}. Reopen it with `slackwater state "
+            f"restore {pipeline} "
+            f"{owner.parent_seq}`, which takes back what the close made fire.",
+            seq=owner.seq,
+        )

@@ -15,7 +15,7 @@ from slackwater.runs.restating.restatement import (
     runs_behind,
     slices_from,
 )
-from slackwater.runs.staging.closed_lineage import LineageClosed
+from slackwater.runs.staging.staged_slice import LineageClosed
 from slackwater.tables.ledger.rows import LedgerRow
 from slackwater.windowing.times import to_ms
 from tests.tables.ledger.ledger_rows import day, run_row

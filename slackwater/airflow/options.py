@@ -31,7 +31,7 @@ class DagOptions:
     on_overdue: Any = None
     approval: Mapping[str, Any] = field(default_factory=dict)
 
-    def of_dag(self, default_args: Mapping[str, Any]) -> dict[str, Any]:
+    def dag_arguments(self, default_args: Mapping[str, Any]) -> dict[str, Any]:
         """These as arguments of a DAG whose tasks have `default_args` unless they say otherwise."""
         return {
             **self.dag_args,

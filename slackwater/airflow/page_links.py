@@ -1,5 +1,5 @@
-"""Where the pages of the inspector stand inside of Airflow, for the plugin that serves them and for the tasks
-that link to them.
+"""The places of the inspector's pages inside Airflow, for the plugin that serves them and the tasks that link
+to them.
 """
 
 from typing import Any

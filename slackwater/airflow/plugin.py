@@ -35,7 +35,7 @@ def _make_pages() -> Application:
 
 def _view(destination: str, page: str) -> dict[str, str]:
     """A place of Airflow's own pages, in which one of ours is shown. Its URLs are relative, because Airflow
-    may stand below a path.
+    may be served below a path.
     """
     root = PREFIX.removeprefix("/")
     return {
@@ -47,7 +47,7 @@ def _view(destination: str, page: str) -> dict[str, str]:
     }
 
 
-# Airflow fills in what stands in braces.
+# Airflow fills in the names in braces.
 _OF_DAG = DAG_PAGE.format(dag_id="{DAG_ID}")
 _OF_DAG_RUN = DAG_RUN_PAGE.format(dag_id="{DAG_ID}", run_id="{RUN_ID}")
 

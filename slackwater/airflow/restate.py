@@ -70,7 +70,7 @@ def restatement_dag(pipeline: Pipeline, settings: Settings, options: DagOptions)
             ),
         },
         # It runs when it is triggered alone, and a run of a paused DAG waits in silence.
-        **{"is_paused_upon_creation": False, **options.of_dag(settings.default_args)},
+        **{"is_paused_upon_creation": False, **options.dag_arguments(settings.default_args)},
     ) as dag:
         restate_task = restate(pipeline, settings, options.on)
         conclude_task = ConcludeOperator(task_id="conclude", manifest=restate_task.output)

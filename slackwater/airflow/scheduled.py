@@ -103,7 +103,7 @@ def scheduled_dag(
         params={"to": TO, "accept": ACCEPT},
         user_defined_macros={"arrival_until": arrival_until},
         **_deadline(pipeline, options),
-        **{"end_date": end, **options.of_dag(settings.default_args)},
+        **{"end_date": end, **options.dag_arguments(settings.default_args)},
     ) as dag:
         replay_task = replay(pipeline, settings, options.on)
         validate_task = ValidateOperator(

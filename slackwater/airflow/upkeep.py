@@ -27,8 +27,8 @@ pipelines.
 
 def maintain_dag(settings: Settings, options: DagOptions) -> DAG:
     """pipelines → maintain, a task for each of them."""
-    of_dag = options.of_dag(settings.default_args)
-    with _dag(f"{settings.upkeep}__maintain", settings.maintain_schedule, MAINTAIN_DOC, of_dag) as dag:
+    arguments = options.dag_arguments(settings.default_args)
+    with _dag(f"{settings.upkeep}__maintain", settings.maintain_schedule, MAINTAIN_DOC, arguments) as dag:
         pipelines_task = PipelinesOperator(task_id="pipelines", settings=settings)
         MaintainOperator.partial(
             task_id="maintain",
@@ -41,13 +41,13 @@ def maintain_dag(settings: Settings, options: DagOptions) -> DAG:
 
 def health_dag(settings: Settings, options: DagOptions) -> DAG:
     """One task, health."""
-    of_dag = options.of_dag(settings.default_args)
-    with _dag(f"{settings.upkeep}__health", settings.health_schedule, HEALTH_DOC, of_dag) as dag:
+    arguments = options.dag_arguments(settings.default_args)
+    with _dag(f"{settings.upkeep}__health", settings.health_schedule, HEALTH_DOC, arguments) as dag:
         HealthOperator(task_id="health", settings=settings)
     return dag
 
 
-def _dag(name: str, schedule: str, doc: str, of_dag: dict[str, Any]) -> DAG:
+def _dag(name: str, schedule: str, doc: str, arguments: dict[str, Any]) -> DAG:
     return DAG(
         name,
         description=doc.partition(":")[0].replace("\n", " "),
@@ -57,5 +57,5 @@ def _dag(name: str, schedule: str, doc: str, of_dag: dict[str, Any]) -> DAG:
         catchup=False,
         max_active_runs=1,
         auto_register=False,  # `dags` hands out what is whole
-        **of_dag,
+        **arguments,
     )

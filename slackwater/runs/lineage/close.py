@@ -127,7 +127,7 @@ class FinalReplay(SliceReplay):
     """A slice without arrivals, whose only watermark is the final one."""
 
     def scan(self) -> SliceScan:
-        return self._scan_of([[] for _ in self.pins.of_sources], self.slice.to_ms)
+        return self._scan_of([[] for _ in self.pins.source_pins], self.slice.to_ms)
 
     def timeline(self, scan: SliceScan, before: Progress, transport: Transport) -> tuple[Timeline, Progress]:
         return final_timeline(self.slice.to_ms, before)

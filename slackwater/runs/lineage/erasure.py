@@ -162,9 +162,9 @@ class Erasure:
                         folder, columns_of(persons_by_key), partial(is_of_any, persons_by_key), is_hashed
                     )
                 )
-        of_source = [person for person in persons if set(late_events.schema.names).issuperset(person.columns)]
-        if of_source:
-            selections.append(Selection(late_events, columns_of(of_source), partial(is_of_any, of_source)))
+        named = [person for person in persons if set(late_events.schema.names).issuperset(person.columns)]
+        if named:
+            selections.append(Selection(late_events, columns_of(named), partial(is_of_any, named)))
         selections.append(
             Selection(self.tables["quarantine"], ("row_json",), partial(is_json_of_any, persons))
         )
@@ -263,7 +263,7 @@ class Erasure:
                 for person in persons
                 if all(naming.own_names.get(name) is not None for name in person.columns)
             ]
-        of_source = [person for person in persons if set(newest.schema.names).issuperset(person.columns)]
+        named = [person for person in persons if set(newest.schema.names).issuperset(person.columns)]
         if newest.why_not_direct is not None:
             log.warning(
                 f"{self.pipeline.name}: whether the source {declaration.table!r} still has such "
@@ -275,10 +275,10 @@ class Erasure:
                 f"{self.pipeline.name}: whether the source {declaration.table!r} still has such "
                 "rows was not looked at by derived columns; delete them there before the next restatement"
             )
-        if newest.why_not_direct is not None or not of_source:
+        if newest.why_not_direct is not None or not named:
             return
-        where = where_any(of_source, newest.schema)
-        rows = newest.count_rows(where, columns_of(of_source))
+        where = where_any(named, newest.schema)
+        rows = newest.count_rows(where, columns_of(named))
         if rows:
             raise StillInSource(
                 f"{self.pipeline.name}: the source {declaration.table!r} still has {rows:,} rows "

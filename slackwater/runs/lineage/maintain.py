@@ -104,7 +104,7 @@ class Maintenance:
             self.roll_forward.uniqueness.require()
             history = self._history()
             counts = {old_rows.table: history.drop(old_rows) for old_rows in history.old_rows()}
-            # The ledger's files come last: which snapshots are needed is read from those that stand.
+            # The ledger's files come last: the needed snapshots are read from the tables.
             tables = sorted(self._tables(), key=lambda item: item[0] == LEDGER)
             upkeeps = {name: self._keep_small(name, table, counts.get(name, 0)) for name, table in tables}
             if any(upkeeps[name].compacted for name in UNIQUE_TABLES):
@@ -201,7 +201,7 @@ class Maintenance:
 
 
 class _SplitSnapshots(NamedTuple):
-    """The snapshots of a table by the ids of their runs: those that nothing needs, and the others."""
+    """The snapshots of a table by the ids of their runs: the unneeded ones, and the others."""
 
     unneeded_snapshots: dict[str, PartitionSize]
     needed_snapshots: dict[str, PartitionSize]

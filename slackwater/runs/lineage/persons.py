@@ -2,7 +2,7 @@
 table are recognised as theirs.
 
     of columns of the table       every column has its value                      `is_of_any`, `where_any`
-    of a row written as JSON      every column stands in it with that value       `is_json_of_any`
+    of a row written as JSON      it has every column with that value             `is_json_of_any`
     of an error's text            one of the values is a word of it               `names_any`
 
 Pure functions on rows; `erasure` takes the rows out.

@@ -1,4 +1,4 @@
-"""The inputs of a plan: the declared pipeline, its sources as they stand now, and main with its tables.
+"""The inputs of a plan: the declared pipeline, its sources as they are now, and main with its tables.
 
 Opened once for a plan; reads the ledger and the sources' logs, and writes nothing.
 """

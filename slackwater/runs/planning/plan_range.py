@@ -4,7 +4,7 @@
                                                            -> cost         -> seconds, megabytes
 
 Reads only, and needs neither Spark nor tables of the pipeline. What a command would refuse at once is
-refused here too; what only the source would make it refuse stands among the plan's warnings.
+refused here too; what only the source would make it refuse is among the plan's warnings.
 """
 
 from collections.abc import Sequence

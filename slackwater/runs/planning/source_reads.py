@@ -34,8 +34,8 @@ from slackwater.runs.staging.stragglers import (
     Stragglers,
     find_stragglers,
     input_of,
+    merge_stragglers,
     newer_reads_since,
-    of_all_sources,
     other_table_of,
 )
 from slackwater.tables.ledger.rows import LedgerRow
@@ -99,7 +99,7 @@ def stragglers_of(inputs: PlanInputs) -> tuple[Stragglers, ...] | None:
         if set(reads.column("table_id").unique().to_pylist()) - {None, source.table_id}:
             return None
         stragglers_of_each.append(find_stragglers(source, reads, declaration.arrival_time, folds=folds))
-    stragglers = of_all_sources(stragglers_of_each)
+    stragglers = merge_stragglers(stragglers_of_each)
     return None if stragglers is None else tuple(stragglers)
 
 
@@ -193,7 +193,7 @@ def _rows_of_range(
     columns = columns_of_points(inputs.pipeline) if has_windows else (arrival,)
     starts, ends = np.array([[one.from_ms, one.to_ms] for one in slices], np.int64).reshape(-1, 2).T
     counts, points = np.zeros(len(slices), np.int64), list[pa.Table]()
-    for file in {(file.source, file.path): file for of_slice in files for file in of_slice}.values():
+    for file in {(file.source, file.path): file for file in itertools.chain(*files)}.values():
         for rows in sources.batches(file, columns, arrival, slices[0].from_ms, slices[-1].to_ms):
             times, is_undated = in_milliseconds(rows.column(arrival))
             places = np.searchsorted(starts, times, side="right") - 1

@@ -140,10 +140,10 @@ def _hold_one_of(times: IntArray, start: pa.ChunkedArray, end: pa.ChunkedArray, 
     return pa.array(holds_one[np.cumsum(is_first) - 1])
 
 
-def _microseconds(moments: pa.ChunkedArray, of_null: int) -> IntArray:
+def _microseconds(moments: pa.ChunkedArray, null_value: int) -> IntArray:
     numbers = moments.cast(TIME).cast(pa.int64())
     # To look for nulls takes as long as all else that is done with the numbers.
-    return (pc.fill_null(numbers, of_null) if numbers.null_count else numbers).to_numpy()
+    return (pc.fill_null(numbers, null_value) if numbers.null_count else numbers).to_numpy()
 
 
 def count(keys: Sequence[str], windows: pa.Table, parts: Iterable[pa.Table], reach_ms: int) -> int:

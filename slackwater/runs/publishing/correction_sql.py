@@ -121,7 +121,7 @@ def changes_of_runs(window: Sequence[str], results: Sequence[str], cause: str | 
 
 
 def is_newest(window: Sequence[str]) -> str:
-    """SQL for whether a pane is of the newest firing among those that are equal in `window`."""
+    """SQL for whether a pane is of the newest firing among panes that are equal in `window`."""
     return f"(rank() OVER (PARTITION BY {column_list(window)} ORDER BY {RUN} DESC, firing DESC) = 1)"
 
 

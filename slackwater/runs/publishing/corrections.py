@@ -19,7 +19,7 @@ are joined with the published ones:
     yes                    | yes, and is equal    | none
     no                     | yes                  | withdraw
 
-`Identity` says which rows replace each other. Firings of a purging trigger stand side by side, as do those
+`Identity` says which rows replace each other. Firings of a purging trigger stay side by side, as do those
 in the global window: the number of the firing is then part of a row's identity. Rows of a process function
 have no windows and are compared as a bag for each key and timestamp.
 
@@ -54,7 +54,7 @@ _NUMBER = "__number"
 
 
 class Identity(Enum):
-    """Which rows of firings replace each other in `published`, and which stand side by side. A window of a
+    """Which rows of firings replace each other in `published`, and which stay side by side. A window of a
     user's own class is never the global one.
     """
 
@@ -262,7 +262,7 @@ class Publication:
         )
 
     def _slot(self, run: str) -> str:
-        """SQL for the slot of a row: rows of one slot replace each other, those of several stand side by
+        """SQL for the slot of a row: rows of one slot replace each other, rows of several stay side by
         side. `run` is SQL for the seq of the run that emitted a row.
         """
         if self.identity is Identity.RUN:

@@ -4,7 +4,7 @@ What comes after the position of a target is applied batch by batch: a target ta
 position is the batch's start, and moves it to the batch's end in the same step. So a batch that is delivered
 twice, by a second deliverer or after a death, changes nothing.
 
-A ledger row with very many corrections is delivered in *lanes*, each of which has some of the key groups and
+A ledger row with very many corrections is delivered in *lanes*, each with some of the key groups and
 a position of its own, by tasks of Spark:
 
     target        (5, 2) ──▶ (6, -4): seq 6 is delivered in 4 lanes ──▶ (6, 8000000): all of it
@@ -342,7 +342,7 @@ class _OpenedTarget:
 
 
 def identity_of(pipeline: Pipeline) -> tuple[str, ...]:
-    """The columns that tell rows of `published` apart, none of which is ever null."""
+    """The columns that identify rows of `published`; none is ever null."""
     if pipeline.keyed_process is not None:
         return (*pipeline.keys, "timestamp", "run_id", "ordinal")
     window = identifying_columns(pipeline)

@@ -116,7 +116,7 @@ class RunChanges:
     """The corrections of a run that continues the live set. Its panes are the newest of their windows.
 
     Rows of process functions are only inserted. So are those of the global window, which has no day: it is
-    never collected, so its firings are numbered through, and stand side by side.
+    never collected, so its firings are numbered through, and stay side by side.
     """
 
     published: "_PublishedRows"

@@ -101,8 +101,8 @@ class Rebuild:
         if len(firsts) == rows.num_rows:
             return 0
         values = rows.to_pylist()
-        of_seq = {values[number.as_py()]["seq"]: values[number.as_py()] for number in firsts}
-        if any(of_seq[value["seq"]] != value for value in values):
+        row_by_seq = {values[number.as_py()]["seq"]: values[number.as_py()] for number in firsts}
+        if any(row_by_seq[value["seq"]] != value for value in values):
             raise self._not_a_copy(LEDGER)
         with Parts(folder) as parts:
             parts.add(rows.take(firsts))

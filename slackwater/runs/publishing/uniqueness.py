@@ -104,14 +104,14 @@ class Uniqueness:
             self._refuse({name: count})
 
     def _columns(self, name: str) -> list[str]:
-        of_table = ["run_seq"] if name == PUBLISHED else ["seq", "run_id", "op"]
+        more_columns = ["run_seq"] if name == PUBLISHED else ["seq", "run_id", "op"]
         names = [
             *self.publication.shape.key_names,
             *self.publication.shape.window_names,
             "timestamp",
             "ordinal",
             "firing",
-            *of_table,
+            *more_columns,
         ]
         return list(dict.fromkeys(names))
 

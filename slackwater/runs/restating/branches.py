@@ -228,8 +228,8 @@ class ReadAgain:
         """
         if not row.rows_folded and not row.rows_quarantined:
             return None
-        of_sources = [self._earliest_of_source(source, row) for source in self.pipeline.sources]
-        return min((earliest for earliest in of_sources if earliest is not None), default=None)
+        earliest_of_each = [self._earliest_of_source(source, row) for source in self.pipeline.sources]
+        return min((earliest for earliest in earliest_of_each if earliest is not None), default=None)
 
     def _earliest_of_source(self, declaration: Source, row: LedgerRow) -> int | None:
         place = next(number for number, item in enumerate(self.live) if item.seq == row.seq)

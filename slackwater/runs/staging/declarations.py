@@ -24,7 +24,7 @@ from slackwater.runs.staging.stragglers import (
     Stragglers,
     advice_on_stragglers,
     find_stragglers,
-    of_all_sources,
+    merge_stragglers,
     read_ranges_of,
     table_of_reads,
     without_erased,
@@ -110,7 +110,7 @@ class Declarations:
         """
         if not any(change.path == "stragglers" and change.after == "fold" for change in changes):
             return
-        stragglers = of_all_sources(
+        stragglers = merge_stragglers(
             [
                 self._stragglers_of(declaration, live, source.place)
                 for declaration, source in zip(self.pipeline.sources, newest, strict=True)

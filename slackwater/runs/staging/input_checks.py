@@ -156,10 +156,10 @@ def _check_freshness(
     title, newest_ms = min(
         newest_of_sources.items(), key=lambda pair: -math.inf if pair[1] is None else pair[1]
     )
-    of_source = f" of {title}" if len(newest_of_sources) > 1 else ""
+    source_title = f" of {title}" if len(newest_of_sources) > 1 else ""
     if newest_ms is None:
-        return check_of_input(item.title, item.severity, False, f"no event{of_source} yet")
+        return check_of_input(item.title, item.severity, False, f"no event{source_title} yet")
     age = (to_ms - newest_ms) * MILLISECOND
     distance = f"{age} before" if newest_ms <= to_ms else f"{-age} after"
-    observed = f"the newest event{of_source} is of {iso(newest_ms)}, {distance} the slice's end"
+    observed = f"the newest event{source_title} is of {iso(newest_ms)}, {distance} the slice's end"
     return check_of_input(item.title, item.severity, age <= item.maximum, observed)

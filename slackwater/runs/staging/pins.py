@@ -59,18 +59,18 @@ class Pins:
     rows.
 
     Attributes:
-        of_sources: in the order of the pipeline's sources.
+        source_pins: in the order of the pipeline's sources.
         overrides: the changed arrivals that the slice honours, one a row.
         overrides_known: how many overrides had been recorded by then.
     """
 
-    of_sources: tuple[SourcePin, ...]
+    source_pins: tuple[SourcePin, ...]
     overrides: tuple[Override, ...] = ()
     overrides_known: int = 0
 
     @property
     def sources(self) -> tuple[PinnedSource, ...]:
-        return tuple(item.source for item in self.of_sources)
+        return tuple(item.source for item in self.source_pins)
 
     @classmethod
     def newest(

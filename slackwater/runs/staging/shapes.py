@@ -91,7 +91,7 @@ def check_sources(pipeline: Pipeline, pinned_sources: Sequence[PinnedSource]) ->
 
 
 def _refuse_conflicts(pipeline: Pipeline, declaration: Source, source: PinnedSource) -> None:
-    """Refuse a source of which the pipeline reads a column whose values no type holds."""
+    """Refuse a source with a column that the pipeline reads and whose values no type holds."""
     names = [declaration.rename.get(name, name) for name, _ in source.conflicts]
     read_names = {*declaration.columns, *columns_read(pipeline, [*source.schema.names, *names])}
     for (own_name, reason), name in zip(source.conflicts, names, strict=True):

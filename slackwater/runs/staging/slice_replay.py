@@ -94,7 +94,7 @@ class SliceReplay:
                 newer_reads=item.newer_reads,
                 also=true_arrivals,
             )
-            for item in self.pins.of_sources
+            for item in self.pins.source_pins
         ]
         return self._scan_of(files, from_ms, overrides)
 
@@ -119,7 +119,7 @@ class SliceReplay:
                 rows_at_once=rows_at_once(state_memory_mb()),
                 naming=sources.namings[number],
             )
-            for number, item in enumerate(self.pins.of_sources)
+            for number, item in enumerate(self.pins.source_pins)
         )
         return replace(first, others=tuple(others))
 
@@ -216,7 +216,7 @@ class SliceReplay:
         version that this one has read. Of a source that has not changed since the parent run that run has
         done so.
         """
-        for item in self.pins.of_sources:
+        for item in self.pins.source_pins:
             if item.before is None or item.before.version != item.source.version:
                 item.source.record_files(item.declaration.arrival_time)
 
@@ -231,7 +231,7 @@ class SliceReplay:
                 rows=outcome.rows_of_source(number),
                 bytes=sum(file.bytes for file in part.files),
             )
-            for number, (item, part) in enumerate(zip(self.pins.of_sources, scan.parts, strict=True))
+            for number, (item, part) in enumerate(zip(self.pins.source_pins, scan.parts, strict=True))
         ]
         if self.pins.overrides:
             inputs.append(

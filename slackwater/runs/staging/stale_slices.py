@@ -16,7 +16,7 @@ from slackwater.runs.staging.staged_slice import Parent
 from slackwater.runs.staging.stragglers import (
     advice_on_stragglers,
     find_stragglers,
-    of_all_sources,
+    merge_stragglers,
 )
 from slackwater.tables.ledger.reader import LedgerReader
 from slackwater.tables.ledger.rows import LedgerRow
@@ -66,7 +66,7 @@ def find_stale_slices(
         )
     except SlackwaterError as error:
         return StaleSlices((), f"whether rows have changed since is not known: {error.message}")
-    stragglers = of_all_sources(
+    stragglers = merge_stragglers(
         [
             find_stragglers(
                 item.source,
@@ -74,7 +74,7 @@ def find_stale_slices(
                 item.declaration.arrival_time,
                 folds=pipeline.stragglers == "fold",
             )
-            for item in pins.of_sources
+            for item in pins.source_pins
         ]
     )
     if stragglers == []:

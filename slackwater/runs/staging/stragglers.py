@@ -219,10 +219,10 @@ def advice_on_stragglers(pipeline: str, stragglers: Sequence[Stragglers] | None)
     )
 
 
-def of_all_sources(of_each: Sequence[Sequence[Stragglers] | None]) -> list[Stragglers] | None:
+def merge_stragglers(stragglers_by_source: Sequence[Sequence[Stragglers] | None]) -> list[Stragglers] | None:
     """The stragglers of several sources together, by slice; None where one source's are not known."""
     counts: Counter[Slice] = Counter()
-    for stragglers in of_each:
+    for stragglers in stragglers_by_source:
         if stragglers is None:
             return None
         counts.update({item.slice: item.rows for item in stragglers})
@@ -237,7 +237,7 @@ def check_stragglers(
     """
     if pipeline.stragglers == "fold" or head is None or not head.live or not scan.holds_unread():
         return []
-    stragglers = of_all_sources(
+    stragglers = merge_stragglers(
         [
             find_stragglers(
                 part.source,

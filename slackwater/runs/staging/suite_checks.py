@@ -212,7 +212,7 @@ class _Batches:
         return self.pandas if is_for_pandas else self.spark, result_format
 
     def settings(self, result_format: str) -> dict[str, Any]:
-        """The library's settings of a format, with the columns that tell where an unexpected value stands."""
+        """The library's settings of a format, with the columns that locate an unexpected value."""
         return {"result_format": result_format, "unexpected_index_column_names": self._keys}
 
 

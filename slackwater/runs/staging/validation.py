@@ -141,8 +141,8 @@ def check_panes(
     if not expectations:
         return []
     check_types(expectations, {field.name: field.type for field in schema})
-    of_no_panes = pane_metrics(expectations, schema.empty_table())
-    row = _texts(expectations, merge_metrics(expectations, [of_no_panes, *metrics]))
+    metrics_of_no_panes = pane_metrics(expectations, schema.empty_table())
+    row = _texts(expectations, merge_metrics(expectations, [metrics_of_no_panes, *metrics]))
     return [_check_of(item, number, row) for number, item in enumerate(expectations)]
 
 

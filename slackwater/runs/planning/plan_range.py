@@ -42,7 +42,7 @@ from slackwater.tables.warehouse import Warehouse
 
 @dataclass(frozen=True)
 class RangePlanner:
-    """Plans ranges of one pipeline, whose slices are to be replayed `on` Spark, here, or as their size says."""
+    """Plans ranges of one pipeline, whose slices are replayed `on` Spark, here, or as their size says."""
 
     warehouse: Warehouse
     pipeline: Pipeline

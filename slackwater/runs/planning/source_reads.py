@@ -28,8 +28,8 @@ from slackwater.runs.planning.plan import SlicePlan
 from slackwater.runs.planning.plan_inputs import PlanInputs
 from slackwater.runs.planning.touched_windows import KeyGroupSample
 from slackwater.runs.staging.odd_input import other_unit
-from slackwater.runs.staging.slice_replay import how_to_restate_all
 from slackwater.runs.staging.slices import Slice, iso
+from slackwater.runs.staging.source_errors import how_to_restate_all
 from slackwater.runs.staging.stragglers import (
     Stragglers,
     find_stragglers,

@@ -14,8 +14,7 @@ A run writes nothing that a reader sees before a ledger row names it.
 import logging
 import traceback
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -23,10 +22,9 @@ from typing import Any, cast
 import pyarrow as pa
 
 from slackwater.engine.replaying.replay import Engine, Outcome
-from slackwater.engine.rows.progress import moment
+from slackwater.engine.rows.progress import Progress, moment
 from slackwater.engine.rows.union_columns import PinnedSources
-from slackwater.engine.source.pinned_source import NewRowsNotKnown, SourceRewritten
-from slackwater.engine.source.pinning import SourceReplaced, VersionGone
+from slackwater.engine.source.scan import SliceScan
 from slackwater.engine.transport.in_process import Transport
 from slackwater.errors import LostRaceError, RetryableError, SlackwaterError, without_credentials
 from slackwater.pipelines import Pipeline
@@ -40,11 +38,9 @@ from slackwater.runs.staging.phases import Phases
 from slackwater.runs.staging.pins import Pins
 from slackwater.runs.staging.run_checks import checks_of_run
 from slackwater.runs.staging.shapes import checked_sources
-from slackwater.runs.staging.slice_replay import (
-    SliceReplay,
-    how_to_restate_all,
-)
-from slackwater.runs.staging.slices import Lineage, Slice, iso
+from slackwater.runs.staging.slice_replay import ReplayedSlice, SliceReplay
+from slackwater.runs.staging.slices import Lineage, Slice
+from slackwater.runs.staging.source_errors import with_next_step
 from slackwater.runs.staging.staged_slice import Parent, StagedSlice, with_acceptance
 from slackwater.runs.staging.stragglers import newer_reads_by_source
 from slackwater.runs.staging.suite_checks import RowsToPublish
@@ -193,7 +189,7 @@ class StageOfSlice:
             phases.attempt = attempt.attempt
         try:
             with (
-                self._with_next_step(),
+                with_next_step(self.pipeline.name, Slice(self.parent.start_ms or 0, self.slice.from_ms)),
                 renewing_lease(self.prepared_runner.attempts, attempt, self.runner.clock),
             ):
                 row, checks, outcome = self._replay_and_stage(attempt, phases, started_at)
@@ -217,7 +213,6 @@ class StageOfSlice:
         self, attempt: Attempt, phases: Phases, started_at: datetime
     ) -> tuple[LedgerRow, list[validation.Check], Outcome]:
         """The phases from pin to validate."""
-        runner = self.runner
         with phases.phase("pin"):
             changes = self._changes()
             slice_replay = self.pin_inputs()
@@ -226,8 +221,28 @@ class StageOfSlice:
             slice_replay.record_files()
             for note in slice_replay.notes(scan):
                 log.warning(note, extra={"pipeline": self.pipeline.name, "run_id": self.run_id})
+        replayed_slice = self._replay(phases, slice_replay, scan, before)
+        with phases.phase("stage"):
+            files = self._commit_staged_files(replayed_slice.outcome)
+        with phases.phase("validate"):
+            checks = self._validate(changes, replayed_slice, files["panes"])
+        row = self._ledger_row(
+            replayed_slice,
+            attempt=attempt.attempt,
+            verdict=validation.verdict(checks),
+            files=files,
+            started_at=started_at,
+            phase_seconds=dict(phases.seconds),
+        )
+        return row, checks, replayed_slice.outcome
+
+    def _replay(
+        self, phases: Phases, slice_replay: SliceReplay, scan: SliceScan, before: Progress
+    ) -> ReplayedSlice:
+        """The phases session, timeline and replay."""
+        engine, ranges = self.runner.engine, self.runner.ranges
         with phases.phase("session"):
-            placed_transport = slice_replay.transport(scan, runner.engine, runner.transport, runner.ranges)
+            placed_transport = slice_replay.transport(scan, engine, self.runner.transport, ranges)
             transport, placement = placed_transport.transport, placed_transport.placement
             log.info(
                 f"the slice is replayed by {placement.place}: {placement.reason}",
@@ -241,39 +256,40 @@ class StageOfSlice:
                 scan,
                 timeline,
                 after,
-                runner.engine,
+                engine,
                 transport,
                 run_id=self.run_id,
                 expectations=self.pipeline.pane_expectations,
-                ranges=runner.ranges,
+                ranges=ranges,
             )
             for part in scan.parts:
                 part.source.refuse_files_written_meanwhile(file.path for file in part.files)
-        with phases.phase("stage"):
-            files = self._commit_staged_files(outcome)
-        with phases.phase("validate"):
-            checks = checks_of_run(
-                self.pipeline,
-                self.tables,
-                self.parent,
-                changes=changes,
-                overrides_honoured=slice_replay.pins.overrides,
-                scan=scan,
-                before=before,
-                after=after,
-                outcome=outcome,
-                rows_to_publish=RowsToPublish(
-                    self.pipeline,
-                    self.prepared_runner.shape,
-                    self.tables["panes"],
-                    self.run_id,
-                    files["panes"],
-                ),
-            )
-            panes = BrokenPanes(self.tables, self.prepared_runner.shape, self.run_id, files["panes"])
-            checks = panes.judge(self.pipeline.pane_expectations, checks)
-            self._append_validations(checks)
-        row = LedgerRow(
+        return ReplayedSlice(
+            slice_replay=slice_replay,
+            scan=scan,
+            before=before,
+            after=after,
+            outcome=outcome,
+            placement=placement,
+        )
+
+    def _validate(
+        self, changes: list[Difference], replayed_slice: ReplayedSlice, paths: tuple[str, ...]
+    ) -> list[validation.Check]:
+        """Check what was staged, its panes in the files `paths`, and record the checks."""
+        shape, panes = self.prepared_runner.shape, self.tables["panes"]
+        rows_to_publish = RowsToPublish(self.pipeline, shape, panes, self.run_id, paths)
+        checks = checks_of_run(self.parent, changes, replayed_slice, rows_to_publish)
+        broken_panes = BrokenPanes(self.tables, shape, self.run_id, paths)
+        checks = broken_panes.judge(self.pipeline.pane_expectations, checks)
+        folder = self.tables["validations"]
+        rows = [{"run_id": self.run_id, **asdict(check)} for check in checks]
+        folder.append(pa.Table.from_pylist(rows, schema=folder.schema))
+        return checks
+
+    def _ledger_row(self, replayed_slice: ReplayedSlice, **columns: Any) -> LedgerRow:
+        outcome, placement = replayed_slice.outcome, replayed_slice.placement
+        return LedgerRow(
             seq=0,
             run_id=self.run_id,
             kind=self.kind,
@@ -282,25 +298,20 @@ class StageOfSlice:
             live=(),
             slice_start=to_datetime(self.slice.from_ms),
             slice_end=to_datetime(self.slice.to_ms),
-            attempt=attempt.attempt,
-            engine=runner.engine.name,
-            watermark_in=moment(before.watermark),
-            watermark_out=moment(after.watermark),
-            inputs=slice_replay.inputs(scan, outcome),
-            config_hash=runner.config_hash,
+            engine=self.runner.engine.name,
+            watermark_in=moment(replayed_slice.before.watermark),
+            watermark_out=moment(replayed_slice.after.watermark),
+            inputs=replayed_slice.slice_replay.inputs(replayed_slice.scan, outcome),
+            config_hash=self.runner.config_hash,
             code_hash=self.runner.code_hash,
-            verdict=validation.verdict(checks),
             state_hash=str(outcome.state_hash),
             output_hash=str(outcome.output_hash),
-            files=files,
-            started_at=started_at,
-            phase_seconds=dict(phases.seconds),
-            version=runner.version,
+            version=self.runner.version,
             place=placement.place,
             place_reason=placement.reason,
+            **columns,
             **cast(Any, outcome.counts),
         )
-        return row, checks, outcome
 
     def _refuse_unsettled(self, now: datetime) -> None:
         settles_at = to_datetime(self.slice.to_ms) + self.pipeline.settle
@@ -361,45 +372,6 @@ class StageOfSlice:
             added_results=self.declarations.added_results(owner),
         )
 
-    @contextmanager
-    def _with_next_step(self) -> Iterator[None]:
-        """Add the next step to the errors of a source: the range to restate where rows were rewritten, the
-        whole lineage where the table was replaced.
-        """
-        try:
-            yield
-        except SourceReplaced as error:
-            next_step = how_to_restate_all(self.pipeline.name, self.parent.start_ms or 0, self.slice.from_ms)
-            raise SourceReplaced(
-                f"{self.pipeline.name}: {error.message} {next_step}", **error.facts
-            ) from error
-        except VersionGone as error:
-            next_step = how_to_restate_all(self.pipeline.name, self.parent.start_ms or 0, self.slice.from_ms)
-            raise VersionGone(f"{self.pipeline.name}: {error.message} {next_step}", **error.facts) from error
-        except NewRowsNotKnown as error:
-            raise NewRowsNotKnown(
-                f"{self.pipeline.name}: {error.message} A restatement reads all of them: "
-                f"{self._restatement(error)}.",
-                **error.facts,
-            ) from error
-        except SourceRewritten as error:
-            name = self.pipeline.name
-            raise SourceRewritten(
-                f"{name}: {error.message} What rests on them has to be restated: "
-                f"{self._restatement(error)}; or put the rows back (RESTORE version "
-                f"{error.facts['before']}, append only); or, if a law has demanded it, `slackwater erase "
-                f"{name}` records it and takes them out of the tables, too.",
-                **error.facts,
-            ) from error
-
-    def _restatement(self, error: SourceRewritten) -> str:
-        """The command that restates the arrivals of which an error of the source speaks."""
-        least, start = cast("int | None", error.facts["least_ms"]), self.parent.start_ms or 0
-        greatest = cast("int | None", error.facts["greatest_ms"])
-        first = start if least is None else max(least, start)
-        end = self.slice.from_ms if greatest is None else min(greatest + 1, self.slice.from_ms)
-        return f"`slackwater backfill {self.pipeline.name} --from {iso(first)} --to {iso(end)}`"
-
     def _commit_staged_files(self, outcome: Outcome) -> dict[str, tuple[str, ...]]:
         """Write the rows that came back to the driver, one file a table, and commit them with the files that
         tasks have written. Returns files by table.
@@ -416,11 +388,6 @@ class StageOfSlice:
 
         names = staged_tables(self.prepared_runner.shape)
         return dict(zip(names, map_concurrently(commit, names), strict=True))
-
-    def _append_validations(self, checks: list[validation.Check]) -> None:
-        folder = self.tables["validations"]
-        rows = [{"run_id": self.run_id, **asdict(check)} for check in checks]
-        folder.append(pa.Table.from_pylist(rows, schema=folder.schema))
 
     def _record_failure(self, attempt: Attempt, phase: str, error: BaseException) -> None:
         outcome = "lost" if isinstance(error, LostRaceError) else "failed"

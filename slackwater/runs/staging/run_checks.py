@@ -9,8 +9,6 @@ checks range tasks have taken what is asked of them. Writes nothing: the caller 
 from collections.abc import Sequence
 
 from slackwater.engine.replaying.replay import Outcome
-from slackwater.engine.rows.progress import Progress
-from slackwater.engine.source.scan import SliceScan
 from slackwater.pipelines import Pipeline
 from slackwater.runs.staging import validation
 from slackwater.runs.staging.collected_mark import (
@@ -21,6 +19,7 @@ from slackwater.runs.staging.collected_mark import (
 from slackwater.runs.staging.evolution import Difference
 from slackwater.runs.staging.input_checks import check_input
 from slackwater.runs.staging.odd_input import odd_input
+from slackwater.runs.staging.slice_replay import ReplayedSlice
 from slackwater.runs.staging.staged_slice import Parent
 from slackwater.runs.staging.stragglers import check_stragglers
 from slackwater.runs.staging.suite_checks import RowsToPublish, check_suites
@@ -29,23 +28,17 @@ from slackwater.tables.warehouse import Tables
 
 
 def checks_of_run(
-    pipeline: Pipeline,
-    tables: Tables,
     parent: Parent,
-    *,
     changes: Sequence[Difference],
-    overrides_honoured: Sequence[Override],
-    scan: SliceScan,
-    before: Progress,
-    after: Progress,
-    outcome: Outcome,
+    replayed_slice: ReplayedSlice,
     rows_to_publish: RowsToPublish,
 ) -> list[validation.Check]:
-    """All checks of a run, in the order in which `validations` has them.
-
-    `changes` are the settings that differ from the parent's; `before` and `after` are the source progress.
-    The suites are validated on `rows_to_publish`.
+    """All checks of a run, in the order in which `validations` has them. `changes` are the settings that
+    differ from the parent's; the suites are validated on `rows_to_publish`.
     """
+    pipeline, tables = replayed_slice.slice_replay.pipeline, replayed_slice.slice_replay.tables
+    scan, outcome = replayed_slice.scan, replayed_slice.outcome
+    before, after = replayed_slice.before, replayed_slice.after
     open_before = 0 if parent.owner is None else parent.owner.windows_open
     checks = [
         *check_input(pipeline, tables.ledger, parent, scan=scan, after=after, counts=outcome.counts),
@@ -62,7 +55,7 @@ def checks_of_run(
         *checks,
         *(validation.note(f"setting changed: {change.path}", change.change) for change in changes),
         *_notes_on_added_results(parent, changes),
-        *_note_on_waiting_overrides(tables, overrides_honoured),
+        *_note_on_waiting_overrides(tables, replayed_slice.slice_replay.pins.overrides),
         *_note_on_rows_late_by_mark(pipeline, tables, parent, outcome),
         *odd_input(outcome, after, scan.to_ms),
         *check_stragglers(pipeline, tables.ledger, parent.row, parent.owner, scan),

@@ -24,10 +24,11 @@ from slackwater.engine.source.lost_history import notes_on_parts
 from slackwater.engine.source.overrides import MovedArrival, Overrides
 from slackwater.engine.source.scan import SliceScan
 from slackwater.engine.transport.in_process import PlacedTransport, Transport
+from slackwater.engine.transport.placement import Placement
 from slackwater.pipelines import Expectation, Pipeline
 from slackwater.runs.staging.collected_mark import mark_of
 from slackwater.runs.staging.pins import Pins
-from slackwater.runs.staging.slices import Slice, iso
+from slackwater.runs.staging.slices import Slice
 from slackwater.runtime.memory import state_memory_mb
 from slackwater.tables.ledger.overrides import INPUT as OVERRIDES
 from slackwater.tables.ledger.rows import Input, LedgerRow
@@ -40,14 +41,6 @@ from slackwater.windowing.columnar.timeline.timeline import Timeline
 from slackwater.windowing.times import to_ms as to_ms_of
 
 NO_OVERRIDES = Overrides()
-
-
-def how_to_restate_all(pipeline: str, start_ms: int, end_ms: int) -> str:
-    """The next step where the source was replaced by another table and main has run [start, end)."""
-    return (
-        f"Restate everything from the table that is there: `slackwater backfill {pipeline} --from "
-        f"{iso(start_ms)} --to {iso(end_ms)}`."
-    )
 
 
 @dataclass(frozen=True)
@@ -259,3 +252,15 @@ class SliceReplay:
     @property
     def _parked_windows(self) -> int:
         return 0 if self.owner is None else self.owner.windows_open or 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayedSlice:
+    """What a replay has read and left; `before` and `after` are the source progress."""
+
+    slice_replay: SliceReplay
+    scan: SliceScan
+    before: Progress
+    after: Progress
+    outcome: Outcome
+    placement: Placement

@@ -77,38 +77,29 @@ class OpenedPipeline:
         """The pipelines of this command: ours and the user's.
 
         Raises:
-            PipelinesFileError: the user's file can't be loaded.
+            PipelinesFileError.
         """
         return registry.load(self.pipelines)
 
     @cached_property
     def warehouse(self) -> Warehouse:
-        """Where the tables and, unless named by a URI, the source stand."""
         return Warehouse.at(self.warehouse_uri)
 
     @property
     def pipeline(self) -> Pipeline:
-        """The declaration.
-
-        Raises:
-            UnknownPipeline: none of that name is registered.
-        """
+        """The declaration; UnknownPipeline where none of that name is registered."""
         return self.registry[self.name]
 
     @cached_property
     def tables(self) -> Tables:
-        """The stored tables, with the columns that the last run gave them. Needs neither Spark nor the
-        source.
-
-        Raises:
-            NoRuns: nothing has run yet.
+        """The stored tables, with the columns that the last run gave them; NoRuns where nothing has run
+        yet. Needs neither Spark nor the source.
         """
         pipeline = self.pipeline
         return self.warehouse.stored_tables(self.name, pipeline.side_columns)
 
     @cached_property
     def roll_forward(self) -> RollForward:
-        """The roll-forward, which brings `published` up to the ledger."""
         return RollForward.of_stored(self.pipeline, self.tables, self._portion_tasks())
 
     @property
@@ -122,16 +113,14 @@ class OpenedPipeline:
         return self.registry.code_hash(self.name)
 
     def _spark(self, purpose: str | None) -> Callable[[], Transport]:
-        """Makes the transport on a Spark session, which is named after the pipeline and the `purpose`. Where
-        `on` is `spark`, its tasks do all there is to do.
+        """Makes the transport on a Spark session named after the pipeline and the `purpose`. Where `on` is
+        `spark`, its tasks do all work.
         """
         app = self.name if purpose is None else f"{purpose} {self.name}"
         return spark_transport(app, here_bytes=-1) if self._on == "spark" else spark_transport(app)
 
     def transport(self, purpose: str | None = None) -> SparkWhereNeeded:
-        """The transport of replays, which begins without Spark where that is sooner; a Spark session is named
-        after the pipeline and the `purpose`.
-        """
+        """The transport of replays, which begins without Spark where that is sooner."""
         can_pickle = find_spec("pyspark") is not None  # whose pickles hold the user's own code
         return SparkWhereNeeded(
             self._spark(purpose), tasks_here(), processes=_processes if can_pickle else None, on=self._on
@@ -172,28 +161,19 @@ class OpenedPipeline:
         return RangePlanner(self.warehouse, self.pipeline, self._on)
 
     def catch_up(self, request: CatchUpRequest, lines: Lines = print) -> CatchUp:
-        """The verb `run`."""
         return CatchUp(request, lambda: self.runner(request.engine, request.ranges), lines)
 
     def backfill(self, request: BackfillRequest, lines: Lines = print) -> Backfill:
-        """The verb `backfill`."""
         return Backfill(request, lambda: self.runner(request.engine, request.ranges), lines)
 
     def close(self, lines: Lines = print) -> LedgerRow | None:
-        """Close the lineage; None where it is closed already.
-
-        Raises:
-            SliceRejected: validation said no; nothing was closed.
-            SlackwaterError: see `close.close`.
-        """
+        """Close the lineage; None where it is closed already. Raises as `close.close`."""
         return close(Evaluator(self.runner(transport=partial(self.transport, "close")).prepare(), lines))
 
     def publisher(self) -> Publisher:
-        """Publishes staged runs."""
         return Publisher(self.name, self.tables, self.roll_forward, declarations=self._declarations())
 
     def delivery(self) -> Delivery:
-        """Delivers corrections to the pipeline's sinks."""
         return Delivery(self.pipeline, self.tables, self.warehouse.root, parallel=self._delivering_tasks())
 
     def _delivering_tasks(self) -> Parallel | None:
@@ -201,9 +181,9 @@ class OpenedPipeline:
 
     @contextmanager
     def delivering(self, warn: Lines, *, delivers: bool = True) -> Iterator[None]:
-        """A block that publishes; what it has published is then delivered to every sink, also where it ends
-        with an error of ours. A sink that is down changes nothing of how the block ends: `warn` is told what
-        waits.
+        """Run a block that publishes, then deliver what it has published to every sink, also where it ends
+        with an error of ours. For a sink that is down the block ends no differently, and `warn` is told
+        what waits.
         """
         try:
             yield
@@ -236,27 +216,24 @@ class OpenedPipeline:
         return BranchPublisher(self.pipeline, self.warehouse, self.tables, self.roll_forward, version)
 
     def rebuild(self) -> Rebuild:
-        """Takes the tables back to what runs have written, then removes copies of rows from the published
-        tables, and corrects `published` by the panes.
+        """Take the tables back to what runs have written, remove copies of rows from the published tables,
+        and correct `published` by the panes.
         """
         taken_back = take_back_tables(self.warehouse, self.name, self.pipeline.side_columns)
         version = registry.product_version()
         return Rebuild(self.name, self.tables, self.roll_forward, version, taken_back=tuple(taken_back))
 
     def maintenance(self) -> Maintenance:
-        """The upkeep of the tables."""
         delivered_seq = self.delivery().delivered_seq if self.pipeline.sinks else None
         return Maintenance(self.pipeline, self.tables, self.roll_forward, delivered_seq)
 
     def table_checks(self) -> TableChecks:
-        """Compares the tables with what the ledger says of them, also where others have changed rows."""
         sides = tuple(self.pipeline.side_columns)
         tables = self.warehouse.tables_with_foreign_commits(self.name, sides)
         roll_forward = RollForward.of_stored(self.pipeline, tables, self._portion_tasks())
         return TableChecks(self.name, tables, roll_forward, sides)
 
     def verifier(self) -> Verifier:
-        """Repeats recorded runs and compares them."""
         return Verifier(self.warehouse, self.pipeline, self.code_hash, None, self.transport("verify"))
 
     def redrive(self) -> Redrive:
@@ -264,13 +241,11 @@ class OpenedPipeline:
         return Redrive(self.warehouse, self.pipeline, self.roll_forward, partial(self.transport, "redrive"))
 
     def moves(self) -> Moves:
-        """Forks and restores the lineage, and drops branches."""
         return Moves(
             self.name, self.tables, self.roll_forward, self._declarations(), registry.product_version()
         )
 
     def erasure(self) -> Erasure:
-        """Erases the rows of persons."""
         return Erasure(
             self.warehouse, self.pipeline, self.tables, self.roll_forward, registry.product_version()
         )
@@ -287,8 +262,8 @@ class OpenedPipeline:
 
 @cache
 def _processes() -> InProcesses:
-    """The transport on processes of this machine, to which the user's code is sent as to Spark's. They stay
-    as long as this process does.
+    """The transport on processes of this machine, which get the user's code as Spark's do, and stay as
+    long as this process.
     """
     from slackwater.runtime.user_code import pickled
 
@@ -303,8 +278,8 @@ def _processes() -> InProcesses:
 
 
 def spark_transport(app: str, here_bytes: int | None = None) -> Callable[[], Transport]:
-    """Makes the transport on a Spark session of that name, to which the user's pipelines that are loaded by
-    then are known. For `here_bytes` see `OnSpark`.
+    """Makes the transport on a Spark session of that name, to which the loaded pipelines of the user are
+    known. For `here_bytes` see `OnSpark`.
     """
 
     def make() -> Transport:

@@ -35,7 +35,7 @@ def recorded_slice(
 
     Raises:
         CannotRepeat: it replays nothing, or a version of the source is gone, or the table itself.
-        SnapshotGone: the snapshot that it continued is; with the nearest one that is kept.
+        SnapshotGone: with the nearest snapshot that is kept.
     """
     if row.kind not in RUN_KINDS:
         raise CannotRepeat(
@@ -62,17 +62,15 @@ def recorded_slice(
         raise CannotRepeat(
             f"{pipeline.name}: run {row.seq} can't be repeated. {error.message}", **error.facts
         ) from error
-    assert row.slice_start is not None and row.slice_end is not None
     shape = stored_tables.shape(shape_of(pipeline, PinnedSources.of(pipeline, pins.sources).schema))
     tables = warehouse.tables(pipeline.name, shape)
-    slice_ = slice_of(row)
     state = {name: snapshot_files(stored_tables, name, owner) for name in SNAPSHOT_TABLES}
     replay = FinalReplay if row.kind == RowKind.CLOSE else SliceReplay
     return replay(
         pipeline=pipeline,
         shape=shape,
         tables=tables,
-        slice=slice_,
+        slice=slice_of(row),
         start_ms=to_ms(ledger.start_of(row)),
         owner=owner,
         state=state,
@@ -82,10 +80,8 @@ def recorded_slice(
 
 
 def refuse_vacuumed(pipeline: Pipeline, row: LedgerRow, scan: SliceScan) -> None:
-    """Refuse a run of which files are gone although the version that it was pinned to is still in the log.
-
-    Raises:
-        CannotRepeat.
+    """Refuse with `CannotRepeat` a run whose source files are gone although the version is still in the
+    log.
     """
     for source, part in zip(pipeline.sources, scan.parts, strict=True):
         changed_files = part.source.changed_files(file.path for file in part.files)

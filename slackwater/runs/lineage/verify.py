@@ -16,7 +16,7 @@ from pyarrow.fs import FileType
 
 from slackwater.engine import planner
 from slackwater.engine.replaying.replay import Engine, Outcome
-from slackwater.engine.rows.progress import moment
+from slackwater.engine.rows.progress import Progress, moment
 from slackwater.engine.transport.in_process import Transport
 from slackwater.pipelines import Pipeline
 from slackwater.pipelines.registry import config_hash
@@ -57,7 +57,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class TableDifference:
-    """How many rows of a table only one side has, and one of them as a dict."""
+    """How many rows of a table only one side has, and one of them."""
 
     table: str
     only_recorded: int
@@ -67,13 +67,8 @@ class TableDifference:
 
 @dataclass(frozen=True)
 class Verification:
-    """The comparison of a run with its repetition.
-
-    Attributes:
-        row: the recorded run.
-        facts: hashes, watermark and counts.
-        tables: tables of the run that differ; empty when the hashes are equal.
-        notes: what a reader should know besides.
+    """The comparison of a run with its repetition. `tables` are the tables that differ; none when the
+    hashes are equal.
     """
 
     row: LedgerRow
@@ -88,12 +83,8 @@ class Verification:
 
 @dataclass(frozen=True)
 class Verifier:
-    """Repeats recorded runs of one pipeline.
-
-    Attributes:
-        code_hash: the hash of the pipeline's code as it is now.
-        engine: how windows are run; None: as the planner chooses.
-        transport: where the tasks run, as in a run.
+    """Repeats recorded runs of one pipeline. `code_hash` is today's; without an `engine` the planner
+    chooses.
     """
 
     warehouse: Warehouse
@@ -132,33 +123,18 @@ class Verifier:
             outcome = work.replay(
                 scan, timeline, after, engine, transport, run_id=row.run_id, scratch=scratch
             )
-            facts = (
-                Fact("state_hash", row.state_hash, str(outcome.state_hash)),
-                Fact("output_hash", row.output_hash, str(outcome.output_hash)),
-                Fact("watermark_out", row.watermark_out, moment(after.watermark)),
-                *(
-                    Fact(name, getattr(row, name), outcome.counts[name])
-                    for name in COUNTS
-                    if getattr(row, name) is not None  # versions before did not count it
-                ),
-            )
+            facts = _facts(row, outcome, after)
+            compared_rows = _ComparedRows(work.tables, row, outcome, scratch, pipeline.max_parallelism)
+            names = SNAPSHOT_TABLES if is_old else _COMPARED_TABLES
             is_equal = all(fact.is_equal for fact in facts)
-            tables = (
-                ()
-                if is_equal
-                else tuple(
-                    _ComparedRows(work.tables, row, outcome, scratch, pipeline.max_parallelism).differences(
-                        SNAPSHOT_TABLES if is_old else _COMPARED_TABLES
-                    )
-                )
-            )
+            tables = () if is_equal else tuple(compared_rows.differences(names))
         finally:
             _remove(scratch)
         return Verification(row, facts, tables, notes)
 
     def _refuse_erased(self, stored_tables: Tables, row: LedgerRow) -> None:
         """Refuse a run where rows of it, or of the snapshot that it continued, were erased: a replay would
-        not give what is left of them.
+        not give the rest.
         """
         ledger, remainders = stored_tables.ledger, stored_tables.ledger.remainders()
         if not remainders.of_runs:
@@ -179,8 +155,8 @@ class Verifier:
             )
 
     def _as_declared_then(self, stored_tables: Tables, row: LedgerRow) -> tuple[Pipeline, tuple[str, ...]]:
-        """The pipeline with the results and the condition that the run was declared with, and what else
-        differs between the run and today. Refuses a run of which other declarations differ.
+        """The pipeline with the results and the condition of the run, and what else differs between the
+        run and today. Refuses a run with other differences.
         """
         notes = self._notes_on_code(row)
         if row.kind not in RUN_KINDS or row.config_hash == config_hash(self.pipeline):
@@ -205,18 +181,26 @@ class Verifier:
         )
 
     def _notes_on_code(self, row: LedgerRow) -> tuple[str, ...]:
-        """Whether the code is that of the run."""
         return () if row.code_hash == self.code_hash else ("the code has changed since the run",)
+
+
+def _facts(row: LedgerRow, outcome: Outcome, after: Progress) -> tuple[Fact, ...]:
+    return (
+        Fact("state_hash", row.state_hash, str(outcome.state_hash)),
+        Fact("output_hash", row.output_hash, str(outcome.output_hash)),
+        Fact("watermark_out", row.watermark_out, moment(after.watermark)),
+        *(
+            Fact(name, getattr(row, name), outcome.counts[name])
+            for name in COUNTS
+            if getattr(row, name) is not None
+        ),
+    )
 
 
 @dataclass(frozen=True)
 class _ComparedRows:
-    """Compares the rows of a run with those of its repetition, as multisets.
-
-    Attributes:
-        row: the run.
-        outcome, scratch: what the repetition has left, and the folder of files that its tasks have written.
-        key_groups: how many the pipeline has.
+    """Compares the rows of a run with the rows of its repetition, whose files are in `scratch`, as
+    multisets.
     """
 
     tables: Tables
@@ -226,7 +210,7 @@ class _ComparedRows:
     key_groups: int
 
     def differences(self, names: Sequence[str]) -> Iterator[TableDifference]:
-        """Those of the tables `names` whose rows differ."""
+        """The tables among `names` whose rows differ."""
         for name in names:
             recorded_files, replayed_files = self._recorded_files(name), self._replayed_files(name)
             only_recorded, only_replayed, examples = 0, 0, list[pa.Table]()

@@ -45,21 +45,17 @@ class Plan:
     Attributes:
         restates: whether the range was run already.
         continues: seq of the run whose snapshot the first slice continues; None at the start of a lineage.
-        slices: the slices to replay. A restatement replays at least these, and goes on until it meets main
-            again.
+        slices: a restatement replays at least these, and goes on until it meets main again.
         at_most: how many slices a restatement replays if it never does.
-        engine, why: what would run it, and the reason.
-        parked_windows, touched_parked_windows: how many windows that snapshot holds, and how many of them
-            rows of the range touch.
+        parked_windows, touched_parked_windows: how many windows that snapshot holds, and rows of the range
+            touch.
         touched_published_windows: how many windows of `published` rows of the range touch.
-        emitted_rows: of a process function or a pipeline with side outputs; None for others, and before the
-            first run.
+        emitted_rows: of a process function or side outputs; None for others, and before the first run.
         stragglers: rows that appeared after the slice of their arrival was run, by slice; None: not known.
-        prediction: None where no run is recorded.
+        prediction: None where nothing is recorded.
         memory_mb, memory_basis: of the largest task, and what that rests on.
         placements: where each slice would be replayed, and why there.
-        changes: settings that differ from those of that run, and what they mean, as sentences.
-        warnings: sentences that the reader should know.
+        changes: settings that differ from the ones of that run, and what they mean, as sentences.
     """
 
     pipeline: str

@@ -43,9 +43,7 @@ if TYPE_CHECKING:
 
 
 class RunOfMark(RunOfSlice, Protocol):
-    """What the ledger says of a run, as far as its collected mark goes; a `LedgerRow`, or some of its
-    columns.
-    """
+    """The columns of a ledger row from which a run's collected mark follows."""
 
     @property
     def run_id(self) -> str: ...
@@ -97,8 +95,9 @@ class LiveMarks:
         return cls(live, marks(live, Latenesses(tables.attempts, pipeline)))
 
     def reopened_from(self, last_instant: int) -> int:
-        """The latest arrival, in milliseconds, from which a restatement can begin and still add rows to a
-        window with this last instant: the end of the newest run that had not collected the window."""
+        """The latest arrival, in milliseconds, from which a restatement can still add rows to a window
+        with this last instant: the end of the newest run that had not collected the window.
+        """
         ends = [
             end_of(row)
             for row, mark in zip(self.live, self.marks, strict=True)
@@ -107,8 +106,8 @@ class LiveMarks:
         return ends[-1] if ends else start_of(self.live[0])
 
     def restated_from(self, arrival: int, last_instant: int) -> int:
-        """The arrival, in milliseconds, from which a restatement has to begin to take in a row that is
-        redriven to `arrival`: `arrival` itself, unless the snapshot before it has collected the row's window.
+        """The arrival, in milliseconds, from which a restatement takes in a row that is redriven to
+        `arrival`: `arrival` itself, unless the snapshot before it has collected the row's window.
         """
         forks = [start_of(self.live[0]), *(end_of(row) for row in self.live if end_of(row) <= arrival)]
         reopening_ms = self.reopened_from(last_instant)
@@ -116,9 +115,9 @@ class LiveMarks:
 
 
 def earliest_fired(outcome: "Outcome") -> int | None:
-    """The least last instant of the windows that have fired in a slice, in milliseconds, from the pane rows
-    that came back to the driver and the statistics of the pane files that tasks wrote. None where no such
-    window has an end.
+    """The least last instant of the windows that have fired in a slice, in milliseconds, from the pane
+    rows that came back to the driver and the statistics of the pane files. None where no such window has
+    an end.
     """
     ends = [pc.min(rows.column("window_end")).as_py() for rows in outcome.rows.get("panes", [])]
     bounds = (
@@ -129,10 +128,8 @@ def earliest_fired(outcome: "Outcome") -> int | None:
 
 
 def newest_last_instants(pipeline: Pipeline, times: pa.ChunkedArray) -> Longs:
-    """int64[n]: the last instant of the newest window of each element with these timestamps, in milliseconds.
-
-    Of an assigner whose windows only its own code can compute it is the timestamp itself, a lower bound:
-    the window of an element ends behind its timestamp.
+    """int64[n]: the last instant of the newest window of each element with these timestamps, in
+    milliseconds; for an assigner of the user's own the timestamp itself, a lower bound.
     """
     moments: Longs = np.floor_divide(times.cast(pa.int64()).to_numpy(), 1000)
     grid, gap_ms = pipeline.windows.grid, pipeline.windows.session_gap_ms

@@ -72,15 +72,12 @@ class Runner:
     """Runs slices of one pipeline in one warehouse.
 
     Attributes:
-        warehouse, pipeline: whose slices are run.
-        config_hash, code_hash, version: hashes of the declarations and of the user's files, and the product's
-            version; the ledger records them.
+        config_hash, code_hash, version: the ledger records them.
         engine, transport: the engine that runs the windows, and where its tasks run.
         ranges: number of key-group ranges; None leaves it to the size of the input.
         lease: whether to claim the advisory lease. Only tests turn it off: correctness rests on the
             compare-and-swap alone.
-        sources_and_shape: the result of `checked_sources`, where the caller has it already; None: `prepare`
-            calls it.
+        sources_and_shape: the result of `checked_sources`, where the caller has it already.
     """
 
     warehouse: Warehouse
@@ -132,16 +129,16 @@ class PreparedRunner:
         return Parent(head, owner, to_ms(ledger.start_of(head)), newer_reads)
 
     def lineage(self, parent: Parent, start_ms: int | None = None) -> Lineage:
-        """The start and the end of the branch that ends at `parent`. While it is empty it begins at
-        `start_ms`, or where the pipeline declares it.
+        """The start and the end of the branch that ends at `parent`. An empty one begins at `start_ms`, or
+        where the pipeline declares it.
         """
         if parent.start_ms is None:
             return Lineage(self.runner.pipeline.start_ms if start_ms is None else start_ms, None)
         return Lineage(parent.start_ms, parent.end_ms)
 
     def stage(self, parent: Parent, slice_: Slice, accept: str | None = None) -> StagedSlice:
-        """Run one slice on `parent`, stage its rows and validate them. `accept` is the reason why it is not
-        rejected where validation fails.
+        """Run one slice on `parent`, stage its rows and validate them. `accept` is the reason not to reject
+        it where validation fails.
 
         Raises:
             TooEarly: the slice has not settled.
@@ -154,7 +151,7 @@ class PreparedRunner:
 
 class StageOfSlice:
     """The phases of one slice, each timed and logged, and its end recorded. A close has another `kind` and
-    pins other inputs.
+    other inputs.
     """
 
     kind = RowKind.RUN
@@ -324,7 +321,6 @@ class StageOfSlice:
             )
 
     def _claim(self, attempt: Attempt) -> Attempt:
-        """Record the attempt, as a claim unless the lease is turned off."""
         attempts, clock = self.prepared_runner.attempts, self.runner.clock
         if not self.runner.lease:
             number = attempts.tries(attempt.slice_start, attempt.slice_end) + 1
@@ -333,7 +329,6 @@ class StageOfSlice:
         return claim_slice(self.pipeline.name, attempts, attempt, is_rival, clock)
 
     def _changes(self) -> list[Difference]:
-        """Settings that differ from the parent's, and that this run follows."""
         return self.declarations.changes(self.parent.owner, self.slice.from_ms, self.parent.start_ms)
 
     def _refuse_stragglers_left_behind(self, changes: list[Difference], slice_replay: SliceReplay) -> None:
@@ -343,7 +338,6 @@ class StageOfSlice:
 
     @property
     def declarations(self) -> Declarations:
-        """Today's declarations, beside those of earlier runs."""
         return Declarations(self.pipeline, self.runner.config_hash, self.tables)
 
     def pin_inputs(self) -> SliceReplay:
@@ -373,8 +367,8 @@ class StageOfSlice:
         )
 
     def _commit_staged_files(self, outcome: Outcome) -> dict[str, tuple[str, ...]]:
-        """Write the rows that came back to the driver, one file a table, and commit them with the files that
-        tasks have written. Returns files by table.
+        """Write the rows that came back to the driver, one file a table, and commit them with the files of
+        tasks.
         """
 
         def commit(name: str) -> tuple[str, ...]:

@@ -48,14 +48,11 @@ class SliceReplay:
     """A slice and all that its replay depends on.
 
     Attributes:
-        pipeline, shape: the declarations, and the columns of the pipeline's tables.
-        tables: the tables that hold the parent's snapshot.
-        slice: the range of arrivals.
         start_ms: where the lineage begins.
         owner: the row whose snapshot the slice continues; None at the start of a lineage.
         state: snapshot table → the files of the parent's snapshot, relative to the table's folder.
         pins: the versions of the sources and the overrides.
-        added_results: results of which the parent's snapshot knows nothing.
+        added_results: results that the parent's snapshot does not have.
     """
 
     pipeline: Pipeline
@@ -69,7 +66,6 @@ class SliceReplay:
     added_results: frozenset[str] = frozenset()
 
     def scan(self) -> SliceScan:
-        """The files and rows of the slice."""
         from_ms, to_ms = self.slice.from_ms, self.slice.to_ms
         overrides = Overrides(
             tuple(
@@ -94,7 +90,6 @@ class SliceReplay:
     def _scan_of(
         self, files: Sequence[Sequence[InputFile]], from_ms: int, overrides: Overrides = NO_OVERRIDES
     ) -> SliceScan:
-        """The scan of these files of each source, from `from_ms` to the end of the slice."""
         sources = PinnedSources.of(self.pipeline, self.pins.sources)
         columns = tuple(sources.schema.names)
         first, *others = (
@@ -120,7 +115,7 @@ class SliceReplay:
         """The source progress in the parent's snapshot, with the collected mark of the lineage.
 
         Raises:
-            DamagedSnapshot: the parent's snapshot is not what its ledger row has recorded.
+            DamagedSnapshot: the snapshot is not as its ledger row has recorded it.
         """
         if self.owner is None:
             return Progress.none()
@@ -160,13 +155,9 @@ class SliceReplay:
         """The rows and files that the slice leaves, source progress included.
 
         Args:
-            scan, timeline, after: as `scan` and `timeline` gave them.
-            engine, transport: the engine that runs the windows, and where its tasks run.
-            run_id: of the rows.
-            expectations: of the panes, of which the outcome then has the metrics.
+            expectations: the outcome has their metrics of the panes.
             ranges: number of key ranges; None leaves it to the size of the input.
-            scratch: a folder below which tasks write the files of large tables; None: they write into the
-                folders of the tables.
+            scratch: a folder for the files of large tables that tasks write; None: the folders of the tables.
         """
         folders = {name: self.tables[name].uri for name in staged_tables(self.shape)}
         outcome = engine.replay(
@@ -195,8 +186,8 @@ class SliceReplay:
         return outcome
 
     def notes(self, scan: SliceScan) -> list[str]:
-        """Sentences on what of the sources could not be checked, and on files of the scan that are read as
-        they were before.
+        """Sentences on what could not be checked in the sources, and on files that are read as they were
+        before.
         """
         return [
             note
@@ -205,16 +196,15 @@ class SliceReplay:
         ]
 
     def record_files(self) -> None:
-        """Record the files of each source, so that the next run can go on when the source's log has lost the
-        version that this one has read. Of a source that has not changed since the parent run that run has
-        done so.
+        """Record the files of each source, so that the next run can go on when the source's log has lost
+        this version. For a source unchanged since the parent run, that run has done so.
         """
         for item in self.pins.source_pins:
             if item.before is None or item.before.version != item.source.version:
                 item.source.record_files(item.declaration.arrival_time)
 
     def inputs(self, scan: SliceScan, outcome: Outcome) -> tuple[Input, ...]:
-        """The inputs of the slice as the ledger records them, with how many rows of each source were read."""
+        """The inputs as the ledger records them, with how many rows of each source were read."""
         inputs = [
             Input(
                 table=item.declaration.table,

@@ -3,7 +3,7 @@ what earlier runs have recorded.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 
 from slackwater.engine import planner as engines
@@ -23,37 +23,14 @@ from slackwater.runs.planning.source_reads import SourceReads
 from slackwater.runtime.memory import IDLE_MB, VARIABLE, state_memory_mb
 from slackwater.runtime.settings import spark_place, tasks_here
 
-
-@dataclass(frozen=True)
-class Cost:
-    """What a plan takes.
-
-    Attributes:
-        prediction: of seconds; None where no run is recorded.
-        memory_mb, memory_basis: of the largest task of any slice, and what that rests on.
-    """
-
-    prediction: Prediction | None
-    memory_mb: int
-    memory_basis: str
+# What the megabytes of a plan rest on.
+MEMORY_BASIS = "rows of two sums each; what keeps more needs more"
 
 
-def cost_of(
-    inputs: PlanInputs,
-    reads: SourceReads,
-    choice: engines.Choice,
-    parked_rows: int,
-    *,
-    needs_spark: bool,
-) -> Cost:
-    """The cost of a plan of these `reads`, run by the engine of `choice` from a snapshot of so many windows
-    and remembered rows.
-    `needs_spark`: whether Spark replays any of its slices.
-    """
-    prediction = predict(inputs.newest_rows(), choice.engine)
-    if prediction is not None and not needs_spark:
-        prediction = replace(prediction, start=0.0)
-    return Cost(prediction, *_memory(inputs, reads, choice, parked_rows))
+def predicted_seconds(inputs: PlanInputs, engine: str, *, needs_spark: bool) -> Prediction | None:
+    """The seconds that slices take by earlier runs of the engine; None where no run is recorded."""
+    prediction = predict(inputs.newest_rows(), engine)
+    return prediction if prediction is None or needs_spark else replace(prediction, start=0.0)
 
 
 def warn_of_one_key(pipeline: Pipeline, memory_mb: int) -> list[str]:
@@ -94,13 +71,8 @@ def placements_of(
     return tuple(placement_of(needs_of(files), workers, on) for files in reads.files)
 
 
-def _memory(
-    inputs: PlanInputs,
-    reads: SourceReads,
-    choice: engines.Choice,
-    parked_rows: int,
-) -> tuple[int, str]:
-    """Megabytes of the largest task of any slice, and what that rests on."""
+def memory_mb_of(inputs: PlanInputs, reads: SourceReads, choice: engines.Choice, parked_rows: int) -> int:
+    """Megabytes of the largest task of any slice, from a snapshot of so many windows and remembered rows."""
     estimates = [
         estimate_mb(
             inputs.pipeline,
@@ -112,4 +84,4 @@ def _memory(
         )
         for item, files in zip(reads.slices, reads.files, strict=True)
     ]
-    return max(estimates, default=0), "rows of two sums each; what keeps more needs more"
+    return max(estimates, default=0)

@@ -17,7 +17,13 @@ from slackwater.engine import planner as engines
 from slackwater.engine.transport.placement import On
 from slackwater.pipelines import Pipeline, registry
 from slackwater.runs.planning.changed_settings import sentences_on_changes
-from slackwater.runs.planning.cost import cost_of, placements_of, warn_of_one_key
+from slackwater.runs.planning.cost import (
+    MEMORY_BASIS,
+    memory_mb_of,
+    placements_of,
+    predicted_seconds,
+    warn_of_one_key,
+)
 from slackwater.runs.planning.parked_state import (
     count_remembered_rows,
     count_touched_windows,
@@ -117,7 +123,7 @@ class RangePlanner:
         parked_rows = windows.parked_windows + count_remembered_rows(inputs, owner)
         placements = placements_of(inputs, reads, choice, parked_rows, self.on)
         needs_spark = any(placement.place == "spark" for placement in placements)
-        cost = cost_of(inputs, reads, choice, parked_rows, needs_spark=needs_spark)
+        memory_mb = memory_mb_of(inputs, reads, choice, parked_rows)
         return Plan(
             pipeline=self.pipeline.name,
             restates=restated_to_ms is not None,
@@ -131,9 +137,9 @@ class RangePlanner:
             touched_parked_windows=windows.touched_parked_windows,
             touched_published_windows=windows.touched_published_windows,
             stragglers=stragglers_of(inputs),
-            prediction=cost.prediction,
-            memory_mb=cost.memory_mb,
-            memory_basis=cost.memory_basis,
+            prediction=predicted_seconds(inputs, choice.engine, needs_spark=needs_spark),
+            memory_mb=memory_mb,
+            memory_basis=MEMORY_BASIS,
             emitted_rows=_rows_emitted_in(self.pipeline, earlier_runs),
             changes=sentences_on_changes(inputs, owner, changes),
             warnings=(
@@ -141,7 +147,7 @@ class RangePlanner:
                 *_warn_of_elements_never_fired(earlier_runs),
                 *reads.warnings,
                 *warn_of_sample(windows),
-                *warn_of_one_key(self.pipeline, cost.memory_mb),
+                *warn_of_one_key(self.pipeline, memory_mb),
                 *warn_of_collected_windows(inputs, owner, reads.points, restated_to_ms),
             ),
         )

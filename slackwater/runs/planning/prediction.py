@@ -5,7 +5,7 @@ Pure functions on ledger rows.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, linear_regression, median
 
 from slackwater.tables.ledger.row_kinds import RowKind
 from slackwater.tables.ledger.rows import LedgerRow
@@ -81,14 +81,12 @@ def _seconds(row: LedgerRow) -> float:
 
 def _line(points: Sequence[tuple[int, float]]) -> tuple[float, float]:
     """The least-squares line (seconds at no rows, seconds per row), neither of them below zero."""
-    rows = [point[0] for point in points]
-    seconds = [point[1] for point in points]
-    mean_rows, mean_seconds = sum(rows) / len(rows), sum(seconds) / len(seconds)
-    spread = sum((row - mean_rows) ** 2 for row in rows)
-    slope = sum((x - mean_rows) * (y - mean_seconds) for x, y in points) / spread if spread else 0.0
-    intercept = mean_seconds - slope * mean_rows
+    rows, seconds = zip(*points, strict=True)
+    if len(set(rows)) == 1:
+        return fmean(seconds), 0.0
+    slope, intercept = linear_regression(rows, seconds)
     if slope < 0:
-        return mean_seconds, 0.0
+        return fmean(seconds), 0.0
     if intercept < 0:
-        return 0.0, sum(x * y for x, y in points) / sum(x * x for x in rows)
+        return 0.0, linear_regression(rows, seconds, proportional=True).slope
     return intercept, slope

@@ -221,11 +221,7 @@ def check_lasting(pipeline: Pipeline, before: Mapping[str, Any] | None, seq: int
     """Refuse changes that a lineage can't take even where it begins once more and continues no parked
     state. Arguments and errors as for `check_settings`.
     """
-    lasting_changes = [
-        item
-        for item in differences(before or pipeline.describe(), pipeline.describe())
-        if item.kind == "lasting"
-    ]
+    lasting_changes = _changes_of(pipeline, before, "lasting")
     if lasting_changes:
         raise SettingsChanged(
             f"{pipeline.name}: these settings can't change while the lineage lasts; run {seq} was declared "
@@ -240,11 +236,7 @@ def check_rules(pipeline: Pipeline, before: Mapping[str, Any] | None, seq: int |
     """Refuse to make run `seq` live where settings have changed on which its snapshot and its panes rest.
     Arguments and errors as for `check_settings`.
     """
-    refused_changes = [
-        item
-        for item in differences(before or pipeline.describe(), pipeline.describe())
-        if item.kind in ("refused", "lasting")
-    ]
+    refused_changes = _changes_of(pipeline, before, "refused", "lasting")
     if refused_changes:
         raise SettingsChanged(
             f"{pipeline.name}: run {seq} was declared otherwise, and what it left can't be made live by "
@@ -253,6 +245,11 @@ def check_rules(pipeline: Pipeline, before: Mapping[str, Any] | None, seq: int |
             pipeline=pipeline.name,
             differences=refused_changes,
         )
+
+
+def _changes_of(pipeline: Pipeline, before: Mapping[str, Any] | None, *kinds: Kind) -> list[Difference]:
+    today = pipeline.describe()
+    return [item for item in differences(before or today, today) if item.kind in kinds]
 
 
 def _ways_out(pipeline: Pipeline, start_ms: int | None, refused_changes: Sequence[Difference] = ()) -> str:

@@ -110,13 +110,12 @@ class TableChecks:
             f"`slackwater publish {self.pipeline} --rebuild` takes the table back to what runs have written."
         )
         return [
-            TableFact(
-                table=commit.uri.rsplit("/", 1)[-1],
-                seq=None,
-                what=f"commits of others: version {commit.version}, {commit.operation} by {commit.engine}",
-                recorded=0,
-                stored=1,
-                step=step,
+            _fact_of_table(
+                commit.uri.rsplit("/", 1)[-1],
+                f"commits of others: version {commit.version}, {commit.operation} by {commit.engine}",
+                0,
+                1,
+                step,
             )
             for commit in self.tables.foreign_commits()
         ]
@@ -160,13 +159,12 @@ class TableChecks:
 
     def _uniqueness(self) -> list[TableFact]:
         return [
-            TableFact(
-                table=name,
-                seq=None,
-                what="rows too many",
-                recorded=0,
-                stored=self.roll_forward.uniqueness.surplus_of(name),
-                step=f"`slackwater publish {self.pipeline} --rebuild` removes the copies.",
+            _fact_of_table(
+                name,
+                "rows too many",
+                0,
+                self.roll_forward.uniqueness.surplus_of(name),
+                f"`slackwater publish {self.pipeline} --rebuild` removes the copies.",
             )
             for name in (LEDGER, CORRECTIONS, PUBLISHED)
         ]
@@ -243,13 +241,8 @@ class TableChecks:
             "holds is compared below."
         )
         return [
-            TableFact(
-                table=CORRECTIONS,
-                seq=None,
-                what="corrections that do not follow from those before them",
-                recorded=0,
-                stored=broken_links,
-                step=step,
+            _fact_of_table(
+                CORRECTIONS, "corrections that do not follow from those before them", 0, broken_links, step
             )
         ]
 
@@ -276,13 +269,8 @@ class TableChecks:
             f"`slackwater publish {self.pipeline} --rebuild` makes it what its corrections and the panes say."
         )
         return [
-            TableFact(
-                table=PUBLISHED,
-                seq=None,
-                what="rows that its corrections make",
-                recorded=str(rebuilt_hash),
-                stored=str(published_hash),
-                step=step,
+            _fact_of_table(
+                PUBLISHED, "rows that its corrections make", str(rebuilt_hash), str(published_hash), step
             )
         ]
 
@@ -299,23 +287,14 @@ class TableChecks:
         step = (
             f"`slackwater publish {self.pipeline} --rebuild` corrects it by the panes, once these are right."
         )
-        return [
-            TableFact(
-                table=PUBLISHED,
-                seq=None,
-                what="what the panes of the live runs say",
-                recorded=True,
-                stored=not differs,
-                step=step,
-            )
-        ]
+        return [_fact_of_table(PUBLISHED, "what the panes of the live runs say", True, not differs, step)]
 
     def _readable(self, name: str) -> list[TableFact]:
         files = self.tables[name].files()
         count = sum(
             rows.num_rows for rows in files.scan(files.schema.names, None, self.roll_forward.portion_rows)
         )
-        return [TableFact(table=name, seq=None, what="rows of its files", recorded=files.rows, stored=count)]
+        return [_fact_of_table(name, "rows of its files", files.rows, count)]
 
     def _record(self, uri: str) -> list[TableFact]:
         """A record of a source's files has nothing to be compared with."""
@@ -334,7 +313,11 @@ class TableChecks:
                 for damage in damages
                 if _place(damage) not in self._damaged_places
             ]
-        return [TableFact(table=name, seq=None, what=_FILES, recorded=_WRITTEN, stored=_WRITTEN)]
+        return [_fact_of_table(name, _FILES, _WRITTEN, _WRITTEN)]
+
+
+def _fact_of_table(table: str, what: str, recorded: Any, stored: Any, step: str = "") -> TableFact:
+    return TableFact(table, None, what, recorded, stored, step)
 
 
 def _damage(file: StoredFiles) -> DamagedFile | None:

@@ -141,9 +141,11 @@ class Erasure:
         ledger = self.tables.ledger_writer
         owner, start = ledger.snapshot_owner(head), ledger.start_of(head)
         row = erase_row(head, owner, start, tuple(deletions), erasures, reason=reason, version=self.version)
-        [bound] = ledger.commit(MAIN, head.seq, [row], self.clock)
-        log.info("erase", extra={"pipeline": self.pipeline.name, "seq": bound.seq, "run_id": bound.run_id})
-        return bound
+        [new_head] = ledger.commit(MAIN, head.seq, [row], self.clock)
+        log.info(
+            "erase", extra={"pipeline": self.pipeline.name, "seq": new_head.seq, "run_id": new_head.run_id}
+        )
+        return new_head
 
     def _selections(self, persons: Sequence[Person]) -> list[Selection]:
         keys, late_events = set(self.pipeline.keys), self.tables["late_events"]

@@ -93,9 +93,9 @@ class Moves:
             require_kept(self.tables, self.pipeline, live[-1], live)
         row = fork_row(name, of, owner, ledger.start_of(of), self.version)
         with put_back_around(self.tables, owner):
-            [bound] = ledger.commit(name, None if namesake is None else namesake.seq, [row], self.clock)
-        self._log("fork", bound)
-        return bound
+            [new_head] = ledger.commit(name, None if namesake is None else namesake.seq, [row], self.clock)
+        self._log("fork", new_head)
+        return new_head
 
     def restore(self, seq: int) -> LedgerRow | None:
         """Make live again exactly what was live in main after the row `seq`; `published` follows. None: it is
@@ -121,18 +121,18 @@ class Moves:
             self.pipeline, self.tables, seqs_of(to.live), self.clock, drops_history=drops_history
         ):
             with put_back_around(self.tables, owner):
-                [bound] = ledger.commit(MAIN, head.seq, [row], self.clock)
-            self._log("restore", bound)
+                [new_head] = ledger.commit(MAIN, head.seq, [row], self.clock)
+            self._log("restore", new_head)
             self.roll_forward.finish()
-        return bound
+        return new_head
 
     def drop(self, name: str) -> LedgerRow:
         """End a branch. What main has taken of it stays."""
         self.roll_forward.finish()
         branch = find_branch(self._ledger, self.pipeline, name)
-        [bound] = self._ledger.commit(name, branch.head.seq, [drop_row(branch, self.version)], self.clock)
-        self._log("drop", bound)
-        return bound
+        [new_head] = self._ledger.commit(name, branch.head.seq, [drop_row(branch, self.version)], self.clock)
+        self._log("drop", new_head)
+        return new_head
 
     def _head(self) -> LedgerRow:
         head = self._ledger.head(MAIN)

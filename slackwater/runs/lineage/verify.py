@@ -142,14 +142,14 @@ class Verifier:
         parent = None if row.parent_seq is None else ledger.row(row.parent_seq)
         owner = None if parent is None else ledger.snapshot_owner(parent)
         run_ids = {item.run_id for item in (row, owner) if item is not None} & remainders.of_runs.keys()
-        by = [
+        erasures = [
             erasure for erasure in ledger.erasures() if any(item.run_id in run_ids for item in erasure.erased)
         ]
-        if by:
-            erasures = "; ".join(map(describe_erasure, by))
+        if erasures:
+            descriptions = "; ".join(map(describe_erasure, erasures))
             raise CannotRepeat(
                 f"{self.pipeline.name}: run {row.seq} can't be repeated, because rows of it, or of the state "
-                f"before it, were erased: {erasures}. `slackwater verify {self.pipeline.name} --tables` "
+                f"before it, were erased: {descriptions}. `slackwater verify {self.pipeline.name} --tables` "
                 "compares what is left of it with what the ledger says of that.",
                 seq=row.seq,
             )

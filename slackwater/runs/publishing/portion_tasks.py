@@ -83,7 +83,7 @@ class PortionTasks:
         return len(portions) >= times * self.least
 
 
-class Written(NamedTuple):
+class WrittenPortions(NamedTuple):
     """What was written: files by table, and the sum of the corrections among their rows."""
 
     files: dict[str, list[WrittenFile]]
@@ -95,7 +95,7 @@ def write_portions(
     portions: Sequence[Portion],
     task: PortionTask,
     tasks: PortionTasks | None,
-) -> Written:
+) -> WrittenPortions:
     """Write what `task` makes of all portions, which are in the order of their key groups; without `tasks` in
     this process.
 
@@ -106,23 +106,23 @@ def write_portions(
     prefix = uuid.uuid4().hex
 
     def write(share: _Share) -> Iterator[pa.Table]:
-        written = _write(folders, share.portions, task, f"{prefix}-{share.number}")
-        for name, files in written.files.items():
+        written_portions = _write(folders, share.portions, task, f"{prefix}-{share.number}")
+        for name, files in written_portions.files.items():
             yield table_of_files(files).append_column("table", pa.repeat(name, len(files)))
         yield (
             table_of_files([])
             .append_column("table", pa.nulls(0, pa.string()))
-            .replace_schema_metadata(written.changes.to_facts())
+            .replace_schema_metadata(written_portions.changes.to_facts())
         )
 
-    written = Written({name: [] for name in folders}, ChangeSummary())
+    written_portions = WrittenPortions({name: [] for name in folders}, ChangeSummary())
     for table in _each_share(portions, write, tasks):
         for name in table.column("table").unique().to_pylist():
-            written.files[name].extend(files_of_table(table))
+            written_portions.files[name].extend(files_of_table(table))
         facts = {name.decode(): value.decode() for name, value in (table.schema.metadata or {}).items()}
         if (changes := ChangeSummary.of_facts(facts)) is not None:
-            written.changes.merge(changes)
-    return written
+            written_portions.changes.merge(changes)
+    return written_portions
 
 
 def files_that_change(
@@ -183,7 +183,7 @@ def _each_share(
 
 def _write(
     folders: Mapping[str, Folder], portions: Sequence[Portion], task: PortionTask, name: str
-) -> Written:
+) -> WrittenPortions:
     changes = ChangeSummary()
     with ExitStack() as stack:
         parts = {table: stack.enter_context(Parts(folder, name=name)) for table, folder in folders.items()}
@@ -191,7 +191,7 @@ def _write(
             parts[table].add(rows, band)
             if table == CORRECTIONS:
                 changes.add(rows)
-        return Written({table: table_parts.close() for table, table_parts in parts.items()}, changes)
+        return WrittenPortions({table: table_parts.close() for table, table_parts in parts.items()}, changes)
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ class Publisher:
         self._require_rows(rows)
         log_of = AttemptsWriter(self.tables["attempts"])
         try:
-            bound = self.tables.ledger_writer.commit(branch, parent_seq, rows, self.clock)
+            committed_rows = self.tables.ledger_writer.commit(branch, parent_seq, rows, self.clock)
         except LostRaceError as error:
             if self.tables.ledger.by_run_id(rows[-1].run_id) is not None:
                 self.roll_forward.finish()
@@ -124,19 +124,16 @@ class Publisher:
                     error=str(error),
                 )
             raise
-        log.info(
-            "publish", extra={"pipeline": self.pipeline, "seq": bound[-1].seq, "run_id": bound[-1].run_id}
-        )
+        newest = committed_rows[-1]
+        facts = {"pipeline": self.pipeline, "seq": newest.seq, "run_id": newest.run_id}
+        log.info("publish", extra=facts)
         self.roll_forward.finish_known()
-        log.info(
-            "roll forward",
-            extra={"pipeline": self.pipeline, "seq": bound[-1].seq, "run_id": bound[-1].run_id},
-        )
-        for attempt, row in zip(attempts, bound, strict=True):
+        log.info("roll forward", extra=facts)
+        for attempt, row in zip(attempts, committed_rows, strict=True):
             log_of.record(
                 attempt, self.clock(), outcome="committed", verdict=row.verdict, exit_code=0, step="publish"
             )
-        return bound
+        return committed_rows
 
     def _require_state(self, attempts: list[Attempt], rows: list[LedgerRow]) -> None:
         """Refuse to make runs live whose snapshots upkeep has dropped because it believed the runs dead,

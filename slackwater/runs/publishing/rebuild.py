@@ -165,10 +165,10 @@ class Rebuild:
         row = rebuild_row(head, owner, ledger.start_of(head), self.version)
         if not self.roll_forward.would_change(replace(row, seq=head.seq + 1)):
             return None
-        [bound] = ledger.commit(MAIN, head.seq, [row], self.clock)
-        log.info("rebuild", extra={"pipeline": self.pipeline, "seq": bound.seq, "run_id": bound.run_id})
+        [new_head] = ledger.commit(MAIN, head.seq, [row], self.clock)
+        log.info("rebuild", extra={"pipeline": self.pipeline, "seq": new_head.seq, "run_id": new_head.run_id})
         self.roll_forward.finish()
-        return bound
+        return new_head
 
     def _not_a_copy(self, name: str) -> NotACopy:
         return NotACopy(

@@ -35,7 +35,7 @@ from slackwater.runs.publishing.portion_tasks import (
     PortionTask,
     PortionTasks,
     RewritePortion,
-    Written,
+    WrittenPortions,
     files_that_change,
     write_portions,
 )
@@ -202,13 +202,13 @@ class RollForward:
         """
         changes = self.pane_changes.of_row(row)
         task = CorrectPortion(row, changes, self.tables, self.publication)
-        written = self._write(changes.portions, task, CORRECTIONS, PUBLISHED)
-        corrections, facts = written.files[CORRECTIONS], written.changes.to_facts()
+        written_portions = self._write(changes.portions, task, CORRECTIONS, PUBLISHED)
+        corrections, facts = written_portions.files[CORRECTIONS], written_portions.changes.to_facts()
         folder.commit_files(corrections, expected_table=table, transaction=transaction, facts=facts)
-        is_all = written.changes.total == written.changes.rows_by_op.get("insert", 0)
-        return Draft(written.files[PUBLISHED], is_all)
+        is_all = written_portions.changes.total == written_portions.changes.rows_by_op.get("insert", 0)
+        return Draft(written_portions.files[PUBLISHED], is_all)
 
-    def _write(self, portions: Sequence[Portion], task: PortionTask, *names: str) -> Written:
+    def _write(self, portions: Sequence[Portion], task: PortionTask, *names: str) -> WrittenPortions:
         folders = {name: self.tables[name] for name in names}
         return write_portions(folders, portions, task, self.tasks)
 
@@ -249,8 +249,8 @@ class RollForward:
             published, corrections, changing, self.uniqueness.portions(corrections.actions), self.tasks
         )
         task = RewritePortion(old_files, corrections, changing, self.tables, self.uniqueness)
-        written = self._write(self.uniqueness.portions(spread, old_files.actions), task, PUBLISHED)
-        return old_files, written.files[PUBLISHED]
+        written_portions = self._write(self.uniqueness.portions(spread, old_files.actions), task, PUBLISHED)
+        return old_files, written_portions.files[PUBLISHED]
 
 
 def _put_in_place(

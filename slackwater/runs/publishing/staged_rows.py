@@ -24,26 +24,26 @@ def missing_rows(tables: Tables, row: LedgerRow) -> Iterator[tuple[str, int, int
     names = [name for name in row.files if name not in SNAPSHOT_TABLES and name in tables.folders]
     output = [name for name in names if name == "panes" or name.startswith(SIDE)]
     if any(_lacks_file(tables, name, row) for name in output):
-        recorded = 0 if row.output_hash is None else int(row.output_hash.partition(":")[0])
-        yield from _difference(tables, output, row, recorded)
+        recorded_count = 0 if row.output_hash is None else int(row.output_hash.partition(":")[0])
+        yield from _difference(tables, output, row, recorded_count)
     for name, count in _COUNTS.items():
         if name in names and _lacks_file(tables, name, row):
             yield from _difference(tables, [name], row, getattr(row, count))
 
 
 def _difference(
-    tables: Tables, names: list[str], row: LedgerRow, recorded: int
+    tables: Tables, names: list[str], row: LedgerRow, recorded_count: int
 ) -> Iterator[tuple[str, int, int]]:
     erased = sum(tables.ledger.remainders().rows(row.run_id, name) for name in names)
-    stored = sum(
+    stored_count = sum(
         part.num_rows
         for name in names
         for part in tables[name]
         .files(Within.only("run_id", row.run_id))
         .scan(["run_id"], pc.field("run_id") == row.run_id, _AT_ONCE)
     )
-    if stored != recorded - erased:
-        yield names[0], recorded - erased, stored
+    if stored_count != recorded_count - erased:
+        yield names[0], recorded_count - erased, stored_count
 
 
 def _lacks_file(tables: Tables, name: str, row: LedgerRow) -> bool:

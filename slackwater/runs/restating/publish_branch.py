@@ -135,12 +135,12 @@ class BranchPublisher:
         drops_history = self.pipeline.keep_history is not None
         with while_history_stays(self.name, self.tables, live, self.clock, drops_history=drops_history):
             with put_back_around(self.tables, _owner_after(publication)):
-                [bound] = self.ledger.commit(
+                [new_head] = self.ledger.commit(
                     MAIN, main.seq, [row], self.clock, other_heads={branch.name: branch.head.seq}
                 )
-            log.info("publish", extra={"pipeline": self.name, "seq": bound.seq, "run_id": bound.run_id})
+            log.info("publish", extra={"pipeline": self.name, "seq": new_head.seq, "run_id": new_head.run_id})
             self.conclude(branch)
-        return bound
+        return new_head
 
     def changes(self, publication: BranchPublication) -> Iterator[pa.Table]:
         """The corrections that publishing a branch would write (`Publication.changes`), portion by

@@ -115,19 +115,19 @@ def shape_of(pipeline: Pipeline, source: pa.Schema) -> Shape:
     types = {field.name: field.type for field in columns}
     if pipeline.where is not None:
         bind_condition(f"Pipeline {pipeline.name!r}", pipeline.where, types)
-    bound = bind_select(pipeline, types)
+    accumulators = bind_select(pipeline, types)
     element_class(pipeline, columns)
     own_window_class = own_window_class_of(pipeline)
     shape = Shape(
         keys=tuple((name, types[name]) for name in pipeline.keys),
         results=(
-            *((name, accumulator.result_type) for name, accumulator in bound.items()),
+            *((name, accumulator.result_type) for name, accumulator in accumulators.items()),
             *output_of(pipeline).results,
         ),
         # Under an evictor a window parks its elements instead of partial aggregates.
         parts=tuple(
             (f"{name}__{suffix}", kind)
-            for name, accumulator in bound.items()
+            for name, accumulator in accumulators.items()
             if pipeline.evictor is None
             for suffix, kind in accumulator.parts
         ),

@@ -113,9 +113,7 @@ class OpenedPipeline:
         return self.registry.code_hash(self.name)
 
     def _spark(self, purpose: str | None) -> Callable[[], Transport]:
-        """Makes the transport on a Spark session named after the pipeline and the `purpose`. Where `on` is
-        `spark`, its tasks do all work.
-        """
+        """Makes the transport on a Spark session; where `on` is `spark`, its tasks do all work."""
         app = self.name if purpose is None else f"{purpose} {self.name}"
         return spark_transport(app, here_bytes=-1) if self._on == "spark" else spark_transport(app)
 
@@ -262,9 +260,7 @@ class OpenedPipeline:
 
 @cache
 def _processes() -> InProcesses:
-    """The transport on processes of this machine, which get the user's code as Spark's do, and stay as
-    long as this process.
-    """
+    """The transport on processes of this machine, which get the user's code and stay for the next slice."""
     from slackwater.runtime.user_code import pickled
 
     return InProcesses(

@@ -49,9 +49,7 @@ class CatchUpRequest:
 
 @dataclass
 class CatchUp:
-    """Runs what a request asks for. `runner` is called first, and starts Spark only for slices that need
-    it. `stale` is found only where there is nothing to do.
-    """
+    """Runs what a request asks for; Spark starts only for slices that need it."""
 
     request: CatchUpRequest
     runner: Callable[[], Runner]
@@ -61,9 +59,7 @@ class CatchUp:
     stale: StaleSlices = field(default_factory=StaleSlices)
 
     def run(self) -> list[LedgerRow]:
-        """Stage, and unless asked otherwise publish, slice after slice. Returns the rows committed. Raises
-        as `Evaluator.execute`.
-        """
+        """Stage, and unless asked otherwise publish, slice after slice. Raises as `Evaluator.execute`."""
         prepared_runner = self.runner().prepare()
         steps = Evaluator(
             prepared_runner,

@@ -36,9 +36,7 @@ class NeverEnds(UsageError):
 
 
 def refuse_endless(pipeline: Pipeline) -> None:
-    """Refuse a trigger that fires at each multiple of its interval, in a window without an end: as in
-    Flink, it would never be done.
-    """
+    """Refuse a trigger that fires for ever in a window without an end, as it would in Flink."""
     trigger = None if pipeline.window is None else pipeline.effective_trigger
     innermost = None if trigger is None else trigger.innermost
     if isinstance(innermost, ContinuousEventTimeTrigger) and isinstance(pipeline.window, GlobalWindows):
@@ -50,8 +48,8 @@ def refuse_endless(pipeline: Pipeline) -> None:
 
 
 def close(steps: Evaluator) -> LedgerRow | None:
-    """Close main. Returns the ledger row of the close; None where main is closed already. Raises
-    NothingToClose, NeverEnds, and as `Evaluator.execute`.
+    """Close main; None where it is closed already. Raises NothingToClose, NeverEnds, and as
+    `Evaluator.execute`.
     """
     prepared_runner = steps.prepared_runner
     steps.publisher.roll_forward.finish()

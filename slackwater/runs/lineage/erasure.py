@@ -59,15 +59,11 @@ _TABLES_WITH_HASHES = (*SNAPSHOT_TABLES, "panes")
 
 
 class StillInSource(UsageError):
-    """The source still has rows that are to be erased; the next restatement would bring them back. Facts:
-    rows.
-    """
+    """The source still has rows that are to be erased; a restatement would bring them back. Facts: rows."""
 
 
 class RowsCameBack(RunAtWork):
-    """While rows were erased, a run has begun, or somebody has written more such rows or rewritten their
-    files.
-    """
+    """Meanwhile a run has begun, or somebody has written more such rows or rewritten their files."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +78,7 @@ class Erasure:
     clock: Callable[[], datetime] = wall_clock
 
     def plan(self, persons: Sequence[Person]) -> dict[str, int]:
-        """How many rows an erasure would take out of each table now, or take a text out of. Changes
-        nothing.
-        """
+        """How many rows an erasure would take out of each table, or take a text out of. Changes nothing."""
         return {item.folder.name: count for item in self._selections(persons) if (count := item.count())}
 
     def run(self, persons: Sequence[Person], reason: str) -> LedgerRow | None:

@@ -49,9 +49,7 @@ def find_branch(ledger: LedgerReader, pipeline: str, name: str) -> Branch:
 
 @dataclass(frozen=True)
 class Moves:
-    """Moves of one pipeline's lineage. Each finishes open roll-forwards first, as every writing command
-    does.
-    """
+    """Moves of one pipeline's lineage, each behind the open roll-forwards, as every writing command."""
 
     pipeline: str
     tables: Tables
@@ -144,9 +142,7 @@ class Moves:
         return head
 
     def _row_of_main(self, seq: int) -> LedgerRow:
-        """A row of main, or a run of a branch that main has taken, whose `live` is what main had at that
-        point.
-        """
+        """A row of main, or a run of a branch that main has taken; its `live` is main's at that point."""
         row = self._ledger.row(seq)
         if row.branch == MAIN:
             return row

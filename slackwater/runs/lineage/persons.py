@@ -71,9 +71,7 @@ def _as_text(value: Any) -> str:
 
 
 def person_of_key(pipeline: Pipeline, key: str) -> Person:
-    """The person who is a key of the pipeline, as the option ``--key`` takes it; NotAKey for another
-    number of values.
-    """
+    """The person of a key, as the option ``--key`` takes it; NotAKey for another number of values."""
     return Person(tuple(zip(pipeline.keys, values_of_key(pipeline.keys, key), strict=True)))
 
 

@@ -80,9 +80,7 @@ def recorded_slice(
 
 
 def refuse_vacuumed(pipeline: Pipeline, row: LedgerRow, scan: SliceScan) -> None:
-    """Refuse with `CannotRepeat` a run whose source files are gone although the version is still in the
-    log.
-    """
+    """Refuse with `CannotRepeat` a run whose source files are gone, though the log has the version."""
     for source, part in zip(pipeline.sources, scan.parts, strict=True):
         changed_files = part.source.changed_files(file.path for file in part.files)
         if changed_files:

@@ -275,9 +275,7 @@ class TableChecks:
         ]
 
     def _by_panes(self) -> list[TableFact]:
-        """Whether `published` holds what the panes of the live runs say; not checked while a roll-forward
-        is open.
-        """
+        """Whether `published` holds what the live panes say; not checked while a roll-forward is open."""
         ledger = self.tables.ledger
         head = ledger.head()
         if head is None or self.roll_forward.pending():
@@ -302,9 +300,7 @@ class TableChecks:
         return [] if record is None else self._contents(SOURCE_FILES, record)
 
     def _contents(self, name: str, folder: Folder) -> list[TableFact]:
-        """A fact for each damaged file of a table that no other check has met; one where all its files are
-        as written.
-        """
+        """A fact for each damaged file of a table that no other check has met; one where none is damaged."""
         files = folder.files().one_by_one()
         damages = [damage for damage in map_concurrently(_damage, files) if damage is not None]
         if damages:

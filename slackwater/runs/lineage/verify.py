@@ -67,9 +67,7 @@ class TableDifference:
 
 @dataclass(frozen=True)
 class Verification:
-    """The comparison of a run with its repetition. `tables` are the tables that differ; none when the
-    hashes are equal.
-    """
+    """The comparison of a run with its repetition; `tables` differ, none when the hashes are equal."""
 
     row: LedgerRow
     facts: tuple[Fact, ...]
@@ -83,8 +81,8 @@ class Verification:
 
 @dataclass(frozen=True)
 class Verifier:
-    """Repeats recorded runs of one pipeline. `code_hash` is today's; without an `engine` the planner
-    chooses.
+    """Repeats recorded runs of one pipeline. `code_hash` is today's; `engine` replaces the planner's
+    choice.
     """
 
     warehouse: Warehouse
@@ -133,9 +131,7 @@ class Verifier:
         return Verification(row, facts, tables, notes)
 
     def _refuse_erased(self, stored_tables: Tables, row: LedgerRow) -> None:
-        """Refuse a run where rows of it, or of the snapshot that it continued, were erased: a replay would
-        not give the rest.
-        """
+        """Refuse a run where rows of it, or of the snapshot that it continued, were erased."""
         ledger, remainders = stored_tables.ledger, stored_tables.ledger.remainders()
         if not remainders.of_runs:
             return
@@ -199,9 +195,7 @@ def _facts(row: LedgerRow, outcome: Outcome, after: Progress) -> tuple[Fact, ...
 
 @dataclass(frozen=True)
 class _ComparedRows:
-    """Compares the rows of a run with the rows of its repetition, whose files are in `scratch`, as
-    multisets.
-    """
+    """Compares the rows of a run with its repetition's, whose files are in `scratch`, as multisets."""
 
     tables: Tables
     row: LedgerRow

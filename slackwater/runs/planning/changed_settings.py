@@ -28,9 +28,7 @@ from slackwater.windowing.times import to_ms
 
 @dataclass(frozen=True)
 class _OpenWindows:
-    """How many windows a snapshot holds, and when the first element of all arrived, in milliseconds (None:
-    there are none).
-    """
+    """The windows of a snapshot, and the first arrival of all in milliseconds (None: there are none)."""
 
     count: int
     since_ms: int | None

@@ -41,9 +41,7 @@ class TouchedWindows:
 def count_touched_windows(
     inputs: PlanInputs, owner: LedgerRow | None, points: Sequence[pa.Table], sample: KeyGroupSample
 ) -> TouchedWindows:
-    """The windows of the snapshot of `owner` and of `published` that `points`, which are in `sample`,
-    touch.
-    """
+    """The windows of the snapshot of `owner` and of `published` that `points`, of `sample`, touch."""
     tables, pipeline = inputs.tables, inputs.pipeline
     if tables is None or pipeline.window is None:
         return TouchedWindows(0, 0, 0)
@@ -79,9 +77,7 @@ def warn_of_sample(windows: TouchedWindows) -> list[str]:
 
 
 def count_remembered_rows(inputs: PlanInputs, owner: LedgerRow | None) -> int:
-    """How many rows deduplication remembers in the snapshot of `owner`, at most: state of a process
-    function counts, too.
-    """
+    """How many rows deduplication remembers in the snapshot of `owner`, at most."""
     if inputs.tables is None or inputs.pipeline.distinct_by is None:
         return 0
     return count_staged(inputs.tables, "keyed_state", snapshot_files(inputs.tables, "keyed_state", owner))

@@ -16,9 +16,7 @@ from slackwater.runtime.memory import overhead_mb
 
 @dataclass(frozen=True)
 class SlicePlan:
-    """One slice: the files that it reads, the rows in them, and the rows that it uses (None: unknown
-    without Spark).
-    """
+    """One slice: its files, the rows in them, and the rows that it uses (None: unknown without Spark)."""
 
     slice: Slice
     files: int
@@ -79,9 +77,7 @@ class Plan:
 
     @property
     def overhead_mb(self) -> int:
-        """The `spark.executor.memoryOverhead` of an executor of one core; each further core needs
-        `memory_mb` more.
-        """
+        """`spark.executor.memoryOverhead` of an executor of one core; each more needs `memory_mb` more."""
         return overhead_mb(self.memory_mb, 1)
 
     @property

@@ -173,9 +173,7 @@ def _runs_between(live: LiveRuns, from_ms: int, to_ms: int) -> LiveRuns:
 
 
 def _rows_emitted_in(pipeline: Pipeline, runs: LiveRuns) -> EmittedRows | None:
-    """The rows that functions have emitted in `runs`; None where no function emits rows of its own, or
-    nothing has run.
-    """
+    """The rows that functions have emitted in `runs`; None where none emits rows, or nothing has run."""
     if not runs or (pipeline.keyed_process is None and not pipeline.side_columns):
         return None
     rows, side_rows = runs.column("rows_emitted"), runs.column("side_rows")

@@ -76,9 +76,7 @@ def read_source(inputs: PlanInputs, slices: Sequence[Slice], owner: LedgerRow | 
 
 
 def _other_units(inputs: PlanInputs, slices: Sequence[Slice]) -> list[str]:
-    """What a run will warn of: event times that look as if their column had another unit, by the sources'
-    statistics.
-    """
+    """The warning that event times look as if their column had another unit, by the sources' statistics."""
     sentences = []
     for declaration, source in zip(inputs.pipeline.sources, inputs.sources.each, strict=True):
         column = f"max.{declaration.event_time}"
@@ -160,9 +158,7 @@ def _files_of_source(
 def _other_table(
     inputs: PlanInputs, owner: LedgerRow | None, declaration: Source, table_id: str
 ) -> list[str]:
-    """The refusal of a run that would continue one that has read another table than `table_id`; none where
-    it has not.
-    """
+    """The refusal of a run that would continue one that has read another table than `table_id`."""
     table = declaration.table
     if owner is None or other_table_of([owner], table, table_id) is None:
         return []

@@ -96,9 +96,7 @@ def change_summaries(tables: Tables, rows: Sequence[LedgerRow]) -> dict[int, Cha
 
 
 def _counts_in_files(tables: Tables, seqs: set[int]) -> Iterator[tuple[int, str, str, date | None, int]]:
-    """(seq, op, cause, day, rows) of the corrections from the least to the greatest of `seqs`; a combination
-    may come several times.
-    """
+    """(seq, op, cause, day, rows) of the corrections of `seqs`; a combination may come several times."""
     if not seqs:
         return
     files = tables[CORRECTIONS].files(Within("seq", min(seqs), max(seqs)))
@@ -167,7 +165,7 @@ def _counted_by(part: pa.Table, names: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _bounds(file: StoredFiles, name: str) -> tuple[Any, Any]:
-    """The least and the greatest value of a column by the log; None twice where it does not say them of every
+    """The least and the greatest value of a column by the log; None where it does not have them for every
     row.
     """
     low, high, nulls = (f"{side}.{name}" for side in ("min", "max", "null_count"))

@@ -58,9 +58,7 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class CommittedCorrections:
-    """The corrections of one pipeline's main, in the order of delivery, about `portion_rows` rows at a
-    time.
-    """
+    """The corrections of one pipeline's main in the order of delivery, `portion_rows` at a time."""
 
     tables: Tables
     keys: tuple[str, ...]
@@ -94,17 +92,15 @@ class CommittedCorrections:
         return None
 
     def after(self, position: SinkPosition, until: int) -> Iterator[tuple[pa.Table, SinkPosition]]:
-        """The corrections after `position` up to ledger row `until`, in parts of one ledger row, each with
-        the position before it.
+        """The corrections behind `position` up to ledger row `until`, in parts, each with the position
+        before it.
         """
         for seq in self._seqs(position.seq, until):
             start = position if seq == position.seq else SinkPosition(seq, 0)
             yield from self.of_row(start, ALL_KEY_GROUPS)
 
     def of_row(self, position: SinkPosition, key_groups: range) -> Iterator[tuple[pa.Table, SinkPosition]]:
-        """As `after`, of the ledger row of `position` alone, and of some key groups: `position` counts their
-        corrections.
-        """
+        """As `after`, for one ledger row and some key groups, whose corrections `position` counts."""
         for rows, numbers, _ in self._with_numbers(position.seq, key_groups):
             first = int(np.searchsorted(numbers, position.offset))
             for piece in runs_without_gap(numbers[first:]):
@@ -122,8 +118,8 @@ class CommittedCorrections:
                 yield rows.filter(pa.array(is_one, pa.bool_()))
 
     def gaps_of(self, erased: pc.Expression, is_erased: Callable[[pa.Table], pa.Array]) -> Iterator[Gap]:
-        """The places of the corrections that are to be erased. `erased` filters files and rows; `is_erased`
-        gives the mask of a table.
+        """The places of the corrections to be erased, for which the filter `erased` and the mask
+        `is_erased` hold.
         """
         seqs = self.tables[CORRECTIONS].read(["seq"], erased).column("seq").unique().to_pylist()
         for seq in sorted(seqs):

@@ -275,9 +275,7 @@ class Publication:
 
     @property
     def _replaces_without_start(self) -> bool:
-        """Whether a window without a start is of a user's class, whose firings replace each other, and not
-        the global window.
-        """
+        """Whether a window without a start is of a user's class, not the global window."""
         return self.identity is Identity.WINDOW and self.shape.windows is not None
 
 

@@ -146,9 +146,7 @@ class Delivery:
         return states
 
     def delivered_seq(self) -> int:
-        """The ledger row up to which every sink has all corrections, none set aside; 0 where one can't be
-        reached.
-        """
+        """The ledger row up to which every sink has all corrections; 0 where one can't be reached."""
         states = self.states()
         if any(state.position is None for state in states):
             return 0
@@ -193,9 +191,7 @@ class Delivery:
                 position = target.position()  # another deliverer may have moved it
 
     def retry(self, sink: Sink) -> DeliveredRows:
-        """Deliver to one sink what it lacks, and once more the corrections of rows that are set aside. Raises
-        as `deliver`.
-        """
+        """`deliver`, and once more the corrections of rows that are set aside."""
         delivered_rows = self.deliver(sink)
         count, identity = delivered_rows.rows, list(self.context().identity)
         with self._open_target(sink) as target:

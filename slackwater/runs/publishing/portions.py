@@ -68,9 +68,7 @@ def _hash_function(kinds: tuple[pa.DataType, ...]) -> str:
 
 
 class Portion(NamedTuple):
-    """Key groups from `least` to `greatest`, both included (None: no bound), and of these the keys with some
-    `hashes`, or all.
-    """
+    """Key groups from `least` to `greatest` (None: no bound), or the keys of them with some `hashes`."""
 
     least: int | None = None
     greatest: int | None = None

@@ -55,9 +55,7 @@ class Rebuilt:
 
 @dataclass(frozen=True)
 class Rebuild:
-    """Repairs the tables of one pipeline. `taken_back` are the tables that were taken back before these were
-    opened.
-    """
+    """Repairs the tables of one pipeline; `taken_back` were taken back before these were opened."""
 
     pipeline: str
     tables: Tables
@@ -154,9 +152,7 @@ class Rebuild:
         return 1
 
     def _correct_by_panes(self) -> LedgerRow | None:
-        """Commit a ledger row that touches every window, where some panes disagree with `published`, and roll
-        it forward. None where all agree.
-        """
+        """Correct `published` in every window where the panes disagree; None where all agree."""
         ledger = self.tables.ledger_writer
         head = ledger.head()
         if head is None:

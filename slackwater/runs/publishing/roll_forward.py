@@ -178,8 +178,8 @@ class RollForward:
         return any(part.num_rows for part in parts_of(self.pane_changes.of_lineage(row)))
 
     def take_step(self, folder: Folder, row: LedgerRow, step: Step) -> Draft | None:
-        """Roll one table forward to one row, unless it has come so far already. A commit of another
-        process meanwhile makes the step be tried again.
+        """Roll one table forward to one row, unless it is there; tried again after another process's
+        commit.
         """
         table = folder.newest_known_or_made()
         while True:
@@ -197,9 +197,7 @@ class RollForward:
             return draft
 
     def _correct(self, folder: Folder, table: OpenTable, row: LedgerRow, transaction: Transaction) -> Draft:
-        """The step of `corrections`. The rows that it inserts into `published` are written in the same
-        pass.
-        """
+        """The step of `corrections`. The rows that it inserts into `published` are written on the way."""
         changes = self.pane_changes.of_row(row)
         task = CorrectPortion(row, changes, self.tables, self.publication)
         written_portions = self._write(changes.portions, task, CORRECTIONS, PUBLISHED)

@@ -64,9 +64,7 @@ class BackfillRequest:
 
 @dataclass(frozen=True)
 class _BranchTip:
-    """The branch's last run, as the parent of its next slice, and main's runs that stay live behind it;
-    none where it has reached main's end.
-    """
+    """The branch's last run, and main's runs that stay live behind it; none at main's end."""
 
     parent: Parent
     later_runs: Sequence[LedgerRow]
@@ -190,9 +188,7 @@ class _Restating:
             )
 
     def _until_published(self, range_: Restatement, branch: Branch) -> LedgerRow | None:
-        """Replay and publish, again and again while main moves. None where the request leaves the branch
-        unpublished.
-        """
+        """Replay and publish while main moves; None where the request leaves the branch unpublished."""
         if self.ledger.branch(branch.name) is None:
             raise self._branch_has_ended(branch.name)
         parent = self.prepared_runner.parent(branch.name)
@@ -290,9 +286,7 @@ class _Restating:
         later_runs: Sequence[LedgerRow],
         rows_read_again: "branches.ReadAgain",
     ) -> bool:
-        """Whether main's `later_runs` may stay live behind the branch, which ends where `run_at_boundary`
-        does.
-        """
+        """Whether main's `later_runs` may stay live behind the branch, which ends at `run_at_boundary`."""
         if run_at_boundary is None:
             return False
         boundary = end_of(run_at_boundary)
@@ -361,9 +355,7 @@ class _Restating:
 
 
 def _refuse_other_past(pipeline: str, branch: Branch, main: LedgerRow) -> None:
-    """Refuse to publish a branch whose beginning is not main's any more, because of another restatement or
-    a restore.
-    """
+    """Refuse a branch whose beginning a restatement or a restore has replaced on main."""
     if in_common(branch.fork.live, main.live) < count_of(branch.fork.live):
         raise MainMoved(
             f"{pipeline}: main was restated or restored before the point where the branch {branch.name} "

@@ -91,9 +91,7 @@ class Origin:
         ]
 
     def live_branch(self) -> Branch | None:
-        """The branch of this range that main's head has made live and that was not ended, because the
-        process died in between.
-        """
+        """The branch of this range that main's head has made live, if the process died before ending it."""
         if self.main.kind != RowKind.PUBLISH:
             return None
         live = set(seqs_of(self.main.live))
@@ -142,9 +140,7 @@ class Origin:
         return moved_from_start != moved_from_end
 
     def _has_kept_its_source(self, branch_runs: Sequence[LedgerRow]) -> bool:
-        """Whether the branch would read today what it has read: no row is gone, and no new one is in a
-        range that it has finished.
-        """
+        """Whether the branch would read today what it has read: no row gone, and none new in its range."""
         sources = self.prepared_runner.runner.pipeline.sources
         return all(self._has_kept(source, branch_runs) for source in sources)
 
@@ -189,8 +185,8 @@ class ReadAgain:
     _earliest: dict[int, int | None] = field(default_factory=dict)
 
     def before(self, boundary_ms: int, tip: LedgerRow) -> Callable[[LedgerRow], str | None]:
-        """What a later run has read again that a branch with the run `tip`, which ends at the boundary,
-        has read; for `why_not`.
+        """What a later run has read that the branch with the run `tip`, which ends there, has read; for
+        `why_not`.
         """
 
         inputs = [(source.table, input_of(tip, source.table)) for source in self.pipeline.sources]
@@ -263,9 +259,7 @@ class ReadAgain:
 
 
 def reads_other_rows(row: LedgerRow, moved_by_run: MovedRows, moved_on_branch: MovedRows) -> bool:
-    """Whether a run, with the rows moved in its lineage, has read other rows than behind a branch, or at
-    other arrivals.
-    """
+    """Whether a run would read other rows behind a branch, or at other arrivals, for rows moved since."""
     return any(
         len(arrivals) > 1 and any(start_of(row) <= to_ms(arrival) < end_of(row) for arrival in arrivals)
         for override in ({**moved_by_run, **moved_on_branch}).values()

@@ -86,9 +86,7 @@ class BranchPublication:
         return (name,) if is_understood else (name, "--as-of", self.as_of)
 
     def refuse_unseen(self, pipeline: str, seq: int) -> None:
-        """Refuse to publish with `ChangedSinceShown` where main or the branch has moved since the ledger's
-        row `seq`.
-        """
+        """Refuse with `ChangedSinceShown` where main or the branch has moved since the ledger's row `seq`."""
         if self.as_of == seq:
             return
         name = self.branch.name
@@ -143,9 +141,7 @@ class BranchPublisher:
         return new_head
 
     def changes(self, publication: BranchPublication) -> Iterator[pa.Table]:
-        """The corrections that publishing a branch would write (`Publication.changes`), portion by
-        portion.
-        """
+        """The corrections that publishing a branch would write, portion by portion."""
         return parts_of(self.roll_forward.pane_changes.of_lineage(self._row_of(publication)))
 
     def _row_of(self, publication: BranchPublication, notes: Sequence[str] = ()) -> LedgerRow:
@@ -177,9 +173,7 @@ class BranchPublisher:
         )
 
     def conclude(self, branch: Branch) -> None:
-        """Roll forward, and end the branch, whose runs are main's now. A branch on which somebody has run
-        meanwhile stays.
-        """
+        """Roll forward, and end the branch, unless somebody has run on it meanwhile."""
         self.roll_forward.finish()
         try:
             self.ledger.commit(branch.name, branch.head.seq, [drop_row(branch, self.version)], self.clock)

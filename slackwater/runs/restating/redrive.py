@@ -227,9 +227,7 @@ class Redrive:
         return [arrivals[watermark] for watermark in closing_watermarks], notes
 
     def _tick_starts(self, tables: Tables, row: LedgerRow, watermarks: list[int]) -> list[int]:
-        """The starts of the ticks at whose ends the run `row` reached these `watermarks`, from a replay of
-        its timeline.
-        """
+        """The starts of the ticks at whose ends the run `row` reached these `watermarks`, by its timeline."""
         if self.pipeline.watermarks.kind == "punctuated":  # there are no ticks
             return [start_of(row)] * len(watermarks)
         work = recorded_slice(self.pipeline, self.warehouse, tables, row)

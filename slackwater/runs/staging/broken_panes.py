@@ -39,9 +39,7 @@ class BrokenPanes:
     paths: Sequence[str]
 
     def judge(self, expectations: Sequence[Expectation], checks: Sequence[Check]) -> list[Check]:
-        """`checks`, in which the failed `expectations` name the panes that break them, without the panes
-        of accepted windows.
-        """
+        """`checks`, in which failed `expectations` name the breaking panes, without accepted windows."""
         by_title = {item.title: item for item in expectations}
         return [
             check
@@ -120,8 +118,8 @@ class BrokenPanes:
         )
 
     def _names(self, item: Expectation, panes: pa.Table) -> str:
-        """The panes with the least values as `shop a, 2024-01-01 06:00–12:00: 51`; a window that has fired
-        several times with one value once.
+        """The panes with the least values as `shop a, 2024-01-01 06:00–12:00: 51`, each window and value
+        once.
         """
         names = ", ".join(map(quoted, self._identity))
         panes = query(f"SELECT DISTINCT * FROM panes ORDER BY broken_value, {names}", panes=panes)

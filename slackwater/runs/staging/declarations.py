@@ -38,9 +38,7 @@ from slackwater.windowing.times import to_ms
 
 @dataclass(frozen=True)
 class Declarations:
-    """Today's declarations of a pipeline (`pipeline`, `config_hash`), to be compared with the recorded
-    ones of its runs.
-    """
+    """Today's declarations of a pipeline, to be compared with the recorded ones of its runs."""
 
     pipeline: Pipeline
     config_hash: str

@@ -59,15 +59,13 @@ _BOUNDED_STRATEGIES = {"bounded_out_of_orderness", "monotonous"}
 
 
 class SettingsChanged(UsageError):
-    """The declarations differ from those of the parent run in a way that its parked state can't follow.
-    Facts: pipeline, differences.
-    """
+    """The parked state can't follow a changed declaration. Facts: pipeline, differences."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One setting that differs between two declarations: its path (``window.size_ms``), its plain values,
-    and the kind of change, see `RULES`.
+    """A setting (``window.size_ms``) that differs between two declarations, with plain values; see
+    `RULES`.
     """
 
     path: str

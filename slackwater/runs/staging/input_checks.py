@@ -49,9 +49,7 @@ class InputCounts:
         return self.late_rows if kind == "late_share" else self.quarantined_rows
 
     def value(self, kind: str, length_ms: int) -> float | None:
-        """What an expectation of this kind looks at: a share, None without rows; or the rows of a slice of
-        `length_ms`.
-        """
+        """What an expectation of this kind looks at: a share (None without rows), or rows of `length_ms`."""
         if kind == "rows":
             return self.rows * length_ms / self.length_ms
         return self.part(kind) / self.rows if self.rows else None
@@ -134,9 +132,7 @@ def _limit(
 
 
 def newest_events(pipeline: Pipeline, progress: Progress) -> dict[str, int | None]:
-    """Each source by its title → the greatest event time that the lineage has seen of it, in milliseconds;
-    None: no event yet.
-    """
+    """Each source by its title → the greatest event time seen, in milliseconds; None: no event yet."""
     event_times = dict(zip(progress.names, progress.per_partition.max_event_ms.tolist(), strict=True))
     if len(pipeline.sources) == 1:
         return {pipeline.sources[0].title: max(event_times.values(), default=None)}

@@ -149,9 +149,7 @@ def only_upkeep(pipeline: str, attempts: AttemptsWriter, clock: Callable[[], dat
 def _record_end(
     attempts: AttemptsWriter, claim: Attempt, clock: Callable[[], datetime], **outcome: Any
 ) -> None:
-    """Give the claim back. Where that can't be recorded it expires by itself: the outcome of the block
-    must not be hidden.
-    """
+    """Give the claim back; if that fails it expires, and the outcome of the block is not hidden."""
     try:
         attempts.record(claim, clock(), **outcome)
     except SlackwaterError as error:

@@ -15,9 +15,7 @@ class SliceRejected(RejectedError):
 
 
 def refuse_rejected(pipeline: Pipeline, staged_slice: StagedSlice) -> None:
-    """End the command with `SliceRejected`, the failing values and the next step, where validation has
-    rejected the slice.
-    """
+    """Raise `SliceRejected`, with the failing values and the next step, for a rejected slice."""
     if staged_slice.verdict == validation.FAILED:
         raise SliceRejected(_reason(pipeline, staged_slice))
 
@@ -40,9 +38,7 @@ def sentence_on_never_fired(count: int) -> str:
 
 
 def _line_of_counts(pipeline: Pipeline, row: LedgerRow) -> str:
-    """Rows read; windows fired, late rows and open windows, or the rows of a process function; for 80
-    columns.
-    """
+    """Rows read; windows fired, late rows, open windows, or rows of a function; for 80 columns."""
     seconds = sum(duration_s for phase, duration_s in row.phase_seconds.items() if phase != "session")
     counts = {
         "rows": row.rows_read,

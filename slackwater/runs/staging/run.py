@@ -129,8 +129,8 @@ class PreparedRunner:
         return Parent(head, owner, to_ms(ledger.start_of(head)), newer_reads)
 
     def lineage(self, parent: Parent, start_ms: int | None = None) -> Lineage:
-        """The start and the end of the branch that ends at `parent`. An empty one begins at `start_ms`, or
-        where the pipeline declares it.
+        """Start and end of the branch that ends at `parent`; an empty one begins at `start_ms`, or as
+        declared.
         """
         if parent.start_ms is None:
             return Lineage(self.runner.pipeline.start_ms if start_ms is None else start_ms, None)
@@ -150,9 +150,7 @@ class PreparedRunner:
 
 
 class StageOfSlice:
-    """The phases of one slice, each timed and logged, and its end recorded. A close has another `kind` and
-    other inputs.
-    """
+    """The phases of one slice, timed and logged, and its end recorded. A close has other inputs."""
 
     kind = RowKind.RUN
 
@@ -367,9 +365,7 @@ class StageOfSlice:
         )
 
     def _commit_staged_files(self, outcome: Outcome) -> dict[str, tuple[str, ...]]:
-        """Write the rows that came back to the driver, one file a table, and commit them with the files of
-        tasks.
-        """
+        """Write the rows that came back, one file a table, and commit them with the files of tasks."""
 
         def commit(name: str) -> tuple[str, ...]:
             folder = self.tables[name]

@@ -96,9 +96,7 @@ def _note_on_waiting_overrides(
 def _note_on_rows_late_by_mark(
     pipeline: Pipeline, tables: Tables, parent: Parent, outcome: Outcome
 ) -> list[validation.Check]:
-    """The note on late rows that a restatement would take in: their windows were collected under a smaller
-    lateness.
-    """
+    """The note on late rows whose windows were collected under a smaller lateness."""
     late_rows = outcome.late_by_mark
     if late_rows is None:
         return []

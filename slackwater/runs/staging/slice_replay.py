@@ -186,9 +186,7 @@ class SliceReplay:
         return outcome
 
     def notes(self, scan: SliceScan) -> list[str]:
-        """Sentences on what could not be checked in the sources, and on files that are read as they were
-        before.
-        """
+        """Sentences on what could not be checked in the sources, and on files that are read as before."""
         return [
             note
             for part in scan.parts
@@ -229,8 +227,8 @@ class SliceReplay:
         return tuple(inputs)
 
     def _ranges(self, scan: SliceScan, engine: Engine, slots: int) -> int:
-        """The least number of ranges at which the rows, parked windows and remembered rows of each fit its
-        task's memory.
+        """The least number of ranges with which rows, parked windows and remembered rows fit a task's
+        memory.
         """
         rows = rows_sent(self.pipeline, self.pins.sources, scan.all_files, engine)
         parked_rows = self._parked_windows

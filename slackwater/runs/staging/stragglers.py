@@ -52,9 +52,7 @@ def without_erased(source: PinnedSource, table: str, ledger: LedgerReader) -> Pi
 
 
 def other_table_of(rows: Iterable[LedgerRow], table: str, table_id: str) -> str | None:
-    """The id of another table than `table_id` that one of `rows` has read as the source `table`; None
-    where there is none.
-    """
+    """The id of another table than `table_id` that one of `rows` has read as the source `table`."""
     inputs = (input_of(row, table) for row in rows)
     return next(
         (item.table_id for item in inputs if item is not None and item.table_id not in (None, table_id)), None
@@ -179,8 +177,8 @@ class _CountsBySlice:
         return int(self.ends[-1])
 
     def add(self, times: Int64s, version: int, rows: Int64s | None = None) -> None:
-        """Count the rows of these arrivals (None: one each) that `version` has brought, where no live run
-        has read them.
+        """Count the rows of these arrivals (None: one each) that `version` has brought and no live run has
+        read.
         """
         places = np.searchsorted(self.starts, times, side="right") - 1
         is_inside = (times >= self.starts[0]) & (times < self.end_ms)
@@ -232,9 +230,7 @@ def merge_stragglers(stragglers_by_source: Sequence[Sequence[Stragglers] | None]
 def check_stragglers(
     pipeline: Pipeline, ledger: LedgerReader, head: LedgerRow | None, owner: LedgerRow | None, scan: SliceScan
 ) -> list[validation.Check]:
-    """The warning that a restatement has to take stragglers in; none where there are no stragglers, or the
-    pipeline folds them.
-    """
+    """The warning that a restatement has to take stragglers in, unless the pipeline folds them."""
     if pipeline.stragglers == "fold" or head is None or not head.live or not scan.holds_unread():
         return []
     stragglers = merge_stragglers(

@@ -127,9 +127,7 @@ _DAY = "CAST(coalesce(window_start, window_end - INTERVAL 1 MILLISECOND, timesta
 
 
 def frame_of_pandas(rows: pa.Table) -> "pd.DataFrame":
-    """Rows as the library takes them. Integers with nulls are doubles, or `Int64` where a double would
-    round them.
-    """
+    """Rows as the library takes them; integers with nulls are doubles, or `Int64` where a double rounds."""
     import pandas as pd
 
     frame = rows.to_pandas()
@@ -347,9 +345,7 @@ def _result_of_error(item: Mapping[str, Any], error: str | None) -> dict[str, An
 
 
 def _exception_in(info: Mapping[str, Any]) -> str | None:
-    """What the library has raised, from a result's `exception_info`, for the expectation or one of its
-    metrics.
-    """
+    """What the library has raised, by a result's `exception_info`, for the expectation or a metric."""
     parts = [info, *(part for part in info.values() if isinstance(part, Mapping))]
     messages = (str(part["exception_message"]) for part in parts if part.get("raised_exception"))
     return next((" ".join(message.split()) for message in messages), None)

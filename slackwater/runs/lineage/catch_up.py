@@ -64,10 +64,10 @@ class CatchUp:
         steps = Evaluator(
             prepared_runner,
             self.lines,
-            self.request.publish,
-            _lines_with_warnings,
-            self.staged_slices,
-            self.committed_rows,
+            publishes=self.request.publish,
+            report=_lines_with_warnings,
+            staged_slices=self.staged_slices,
+            committed_rows=self.committed_rows,
         )
         steps.publisher.roll_forward.finish_known()
         # One look at the head: slices chosen by one head and run on a newer one would be run twice.

@@ -158,9 +158,13 @@ class Erasure:
                         folder, columns_of(persons_by_key), partial(is_of_any, persons_by_key), is_hashed
                     )
                 )
-        named = [person for person in persons if set(late_events.schema.names).issuperset(person.columns)]
-        if named:
-            selections.append(Selection(late_events, columns_of(named), partial(is_of_any, named)))
+        source_persons = [
+            person for person in persons if set(late_events.schema.names).issuperset(person.columns)
+        ]
+        if source_persons:
+            selections.append(
+                Selection(late_events, columns_of(source_persons), partial(is_of_any, source_persons))
+            )
         selections.append(
             Selection(self.tables["quarantine"], ("row_json",), partial(is_json_of_any, persons))
         )
@@ -259,7 +263,7 @@ class Erasure:
                 for person in persons
                 if all(naming.own_names.get(name) is not None for name in person.columns)
             ]
-        named = [person for person in persons if set(newest.schema.names).issuperset(person.columns)]
+        source_persons = [person for person in persons if set(newest.schema.names).issuperset(person.columns)]
         if newest.why_not_direct is not None:
             log.warning(
                 f"{self.pipeline.name}: whether the source {declaration.table!r} still has such "
@@ -271,10 +275,10 @@ class Erasure:
                 f"{self.pipeline.name}: whether the source {declaration.table!r} still has such "
                 "rows was not looked at by derived columns; delete them there before the next restatement"
             )
-        if newest.why_not_direct is not None or not named:
+        if newest.why_not_direct is not None or not source_persons:
             return
-        where = where_any(named, newest.schema)
-        rows = newest.count_rows(where, columns_of(named))
+        where = where_any(source_persons, newest.schema)
+        rows = newest.count_rows(where, columns_of(source_persons))
         if rows:
             raise StillInSource(
                 f"{self.pipeline.name}: the source {declaration.table!r} still has {rows:,} rows "

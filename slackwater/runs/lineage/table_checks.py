@@ -313,7 +313,7 @@ class TableChecks:
 
 
 def _fact_of_table(table: str, what: str, recorded: Any, stored: Any, step: str = "") -> TableFact:
-    return TableFact(table, None, what, recorded, stored, step)
+    return TableFact(table=table, seq=None, what=what, recorded=recorded, stored=stored, step=step)
 
 
 def _damage(file: StoredFiles) -> DamagedFile | None:

@@ -143,7 +143,7 @@ class _Restating:
             self.tables,
             self.roll_forward,
             self.runner.version,
-            self.runner.clock,
+            clock=self.runner.clock,
         )
 
     def run(self) -> LedgerRow | None:

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -60,13 +59,7 @@ FILES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _path_and_modules_stay_as_they_were() -> Iterator[None]:
-    path, modules = list(sys.path), set(sys.modules)
-    yield
-    sys.path[:] = path
-    for name in set(sys.modules) - modules:
-        del sys.modules[name]
+pytestmark = pytest.mark.usefixtures("modules_as_before")
 
 
 def hashes(folder: Path, **files: str) -> dict[str, str]:

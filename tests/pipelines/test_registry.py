@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,14 +32,7 @@ from slackwater import DeltaSource, Pipeline, TumblingEventTimeWindows, Watermar
 """
 
 
-@pytest.fixture(autouse=True)
-def _path_and_modules_stay_as_they_were() -> Iterator[None]:
-    path, modules = list(sys.path), set(sys.modules)
-    yield
-    sys.path[:] = path
-    for name in set(sys.modules) - modules:
-        del sys.modules[name]
-
+pytestmark = pytest.mark.usefixtures("modules_as_before")
 
 OURS = sorted(example.pipeline for example in EXAMPLES.values())
 

@@ -1,7 +1,7 @@
 """Looks for doubled rows in the tables whose rows are unique: those of the ledger by seq and run id, those of
 `published` and `corrections` by their identity.
 
-Two compactions at the same moment, of an OPTIMIZE or of an early release of this product, leave both copies
+Two compactions at the same moment, of an OPTIMIZE for example, leave both copies
 of the rows that they rewrite. The statistics of the log show most of it at a glance; reading the rows shows
 all.
 """

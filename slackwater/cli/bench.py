@@ -31,8 +31,6 @@ COLUMNS = (
         "part_ratio",
         "per_cpu_ratio",
         "committed_per_cpu_ratio",
-        "predicted_ratio",
-        "predicted_mb_ratio",
     ),
 )
 

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import json
 import stat
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
@@ -24,6 +23,9 @@ from slackwater.args import write_manifest
 from tests.airflow.outcomes import STAGED_MANIFEST, job_operator
 from tests.airflow.resource_manager import APPLICATION, ResourceManager
 
+# Airflow's hook does not close what it has read of spark-submit.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[ResourceManager]:
@@ -32,9 +34,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[ResourceManager]:
         connection = {"conn_type": "spark", "host": "yarn", "extra": extra}
         monkeypatch.setenv("AIRFLOW_CONN_SLACKWATER_SPARK", json.dumps(connection))
         yield cluster
-    with warnings.catch_warnings():  # Airflow's hook does not close what it has read of spark-submit
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+    gc.collect()  # what the hook has left open is closed here, and not in the test of another file
 
 
 @pytest.fixture

@@ -73,4 +73,8 @@ def looks_at_elements(trigger: Trigger) -> bool:
     if code.co_argcount < 2 or not _OTHER_WAYS.isdisjoint(code.co_names):
         return True
     element = code.co_varnames[1]
-    return any(instruction.argval == element for instruction in dis.get_instructions(code))
+    operands = (instruction.argval for instruction in dis.get_instructions(code))
+    # Since Python 3.13 one instruction may load two variables, whose names it then has as a tuple.
+    return any(
+        element in operand if isinstance(operand, tuple) else operand == element for operand in operands
+    )

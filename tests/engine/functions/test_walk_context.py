@@ -34,6 +34,17 @@ class SeeingLater(Trigger):
         return FIRE if is_late() else CONTINUE
 
 
+def is_late(flight: Any, timestamp: int) -> bool:
+    return bool(flight.delay > timestamp)
+
+
+class SeeingBesideTheTimestamp(Trigger):
+    """Python loads both arguments with one instruction since 3.13."""
+
+    def on_element(self, element: Any, timestamp: int, window: Any, context: Any) -> TriggerResult:
+        return FIRE if is_late(element, timestamp) else CONTINUE
+
+
 class SeeingByName(Trigger):
     def on_element(self, element: Any, timestamp: int, window: Any, context: Any) -> TriggerResult:
         return FIRE if locals()["element"].delay > 9 else CONTINUE
@@ -86,6 +97,7 @@ def test_a_trigger_that_names_no_element_is_handed_none(trigger: Trigger) -> Non
     [
         Seeing(),
         SeeingLater(),
+        SeeingBesideTheTimestamp(),
         SeeingByName(),
         SeeingByFrame(),
         OfAnything(),

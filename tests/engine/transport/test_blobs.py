@@ -67,6 +67,7 @@ def test_a_shuffle_on_one_machine_leaves_rows_in_files_until_it_ends(
     assert not list(folder.iterdir())
 
 
+@pytest.mark.slow
 def test_a_shuffle_that_fails_leaves_none(spark: "SparkSession", tmp_path: Path, folder: Path) -> None:
     def failing(number: int, received: Iterable[pa.Table]) -> Iterator[pa.Table]:
         raise ValueError(number)

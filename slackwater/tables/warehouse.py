@@ -1,5 +1,5 @@
-"""A warehouse: the folder (or URI) in which each pipeline has a folder with its tables, and the examples have
-their sources. Makes the tables, and refuses tables that this version or this pipeline can't write.
+"""A warehouse: the folder (or URI) with a folder of tables for each pipeline, and the examples' sources. Makes
+the tables, and refuses tables that this version or this pipeline can't write.
 """
 
 import os
@@ -54,11 +54,10 @@ class Warehouse:
 
     @classmethod
     def at(cls, location: str | None) -> "Warehouse":
-        """The warehouse at `location`, else at SLACKWATER_WAREHOUSE, else in the folder ``warehouse`` of the
-        current one.
+        """The warehouse at `location`, else at SLACKWATER_WAREHOUSE, else in ./warehouse.
 
         Raises:
-            CredentialsInUri: it holds some.
+            CredentialsInUri: the location holds some.
             PercentInPath: delta-rs can't open it.
         """
         root = location or os.environ.get(VARIABLE) or DEFAULT
@@ -76,11 +75,8 @@ class Warehouse:
         return cls(path)
 
     def source(self, table: str) -> str:
-        """The location of a source table: `table` itself if it is absolute, else in the warehouse.
-
-        Raises:
-            CredentialsInUri: it holds some.
-            UnknownStore: it is of a kind of storage that can't be read.
+        """The location of a source table: `table` itself if it is absolute, else in the warehouse. Raises
+        CredentialsInUri or UnknownStore.
         """
         _refuse_credentials(table)
         refuse_unknown_store(table)
@@ -102,12 +98,11 @@ class Warehouse:
         )
 
     def stored_tables(self, pipeline: str, sides: Iterable[str] = ()) -> "Tables":
-        """The tables of a pipeline with the columns that they have in storage, for reading. Tables of side
-        outputs are among them only for the tags in `sides`.
+        """The tables of a pipeline with their columns in storage, for reading; tables of side outputs only for
+        the tags in `sides`.
 
         Raises:
-            NoRuns: the pipeline has no tables here, or not all of them: the first run was killed while it
-                made them.
+            NoRuns: the pipeline has no tables here, or not all, because its first run was killed.
             LogDamaged, ForeignCommits, ForeignFeature: see `Tables.check_logs`.
         """
         tables = self.tables_with_foreign_commits(pipeline, sides)
@@ -115,9 +110,7 @@ class Warehouse:
         return tables
 
     def tables_with_foreign_commits(self, pipeline: str, sides: Iterable[str] = ()) -> "Tables":
-        """As `stored_tables`, also where others have changed rows of other tables than the ledger: for
-        whoever looks for what they have changed.
-        """
+        """`stored_tables`, also where others have changed rows of other tables than the ledger."""
         every = schemas.table_columns(schemas.Shape((), (), (), ()))
         names = (*every, *map(schemas.side_table, sides))
 
@@ -179,22 +172,20 @@ class Tables:
         }
 
     def records_of_sources(self) -> list[str]:
-        """URIs of the tables in which the pipeline has recorded the files of its sources, in order of their
-        names.
-        """
+        """URIs of the pipeline's records of its sources' files, by name."""
         root = f"{self.folders[_LEDGER].uri.removesuffix(_LEDGER)}{schemas.SOURCE_FILES}"
         selector = pafs.FileSelector("", allow_not_found=True)
         names = sorted(info.path.strip("/") for info in filesystem(root).get_file_info(selector))
         return [f"{root}/{name}" for name in names]
 
     def check_logs(self) -> None:
-        """Refuse tables whose versions are older than the ledger has recorded, a ledger that ends before
-        the row up to which `published` was rolled forward, and tables that others have changed.
+        """Refuse tables that are damaged or that others have changed.
 
         Raises:
-            LogDamaged: with the first file that is missing.
+            LogDamaged: a table is older than the ledger has recorded, or the ledger ends before the row up to
+                which `published` was rolled forward; with the first missing file.
             ForeignCommits: somebody else has changed rows or columns.
-            ForeignFeature: somebody has given a table a feature that reads and writes can't bear.
+            ForeignFeature: a table has a feature that reads and writes can't bear.
         """
         # The ledger is read first: tables may move on meanwhile, but never back.
         newest = newest_row_of(self.folders[_LEDGER])
@@ -227,11 +218,8 @@ class Tables:
     def refuse_lost_commits(
         self, newest: LedgerRow | None, look: Callable[[Folder], OpenTable | None]
     ) -> None:
-        """As `check_logs`, for the `newest` row of the ledger and the tables as `look` returns them: as of a
-        moment after the ledger was read.
-
-        Raises:
-            LogDamaged: with the first file that is missing.
+        """Raise LogDamaged as `check_logs` does, for the `newest` row of the ledger and the tables that `look`
+        returns, which were opened after the ledger was read.
         """
         seq, versions = (0, {}) if newest is None else (newest.seq, newest.table_versions)
         names = [name for name in self.folders if name in versions or name == "published"]
@@ -252,8 +240,8 @@ class Tables:
                 )
 
     def shape(self, declared_shape: schemas.Shape) -> schemas.Shape:
-        """`declared_shape` with the columns that the tables have for results, in their order there, and those
-        columns of the source that `late_events` can hold.
+        """`declared_shape` with the stored columns for results, in their order, and the columns of the source
+        that `late_events` can hold.
         """
         columns = schemas.table_columns(replace(declared_shape, stored=()))
         stored_columns = {
@@ -313,11 +301,7 @@ class Tables:
         return Tables({**self.folders, **grown_folders}) if grown_folders else self
 
     def check(self) -> None:
-        """Raise the errors that `ensure` would raise, and change nothing.
-
-        Raises:
-            ShapeChanged, NewerFormat, LogDamaged: see `ensure`.
-        """
+        """Raise the errors that `ensure` would raise, and change nothing."""
         self.check_logs()
         tables = map_concurrently(Folder.find, self.folders.values())
         self.check_columns(
@@ -329,21 +313,14 @@ class Tables:
         )
 
     def check_columns(self, stored_schemas: Mapping[str, pa.Schema]) -> None:
-        """Raise the errors that `ensure` would raise for tables with these columns in storage.
-
-        Raises:
-            ShapeChanged, NewerFormat: see `ensure`.
-        """
+        """Raise ShapeChanged or NewerFormat as `ensure` does, for tables with these columns in storage."""
         for name, folder in self.folders.items():
             if name in stored_schemas:
                 self._addition(folder, stored_schemas[name])
 
     def _addition(self, folder: Folder, stored_schema: pa.Schema) -> Callable[[], None]:
-        """The action that adds to a table the columns that its stored schema lacks and may be given; it does
-        nothing where none is lacking.
-
-        Raises:
-            ShapeChanged, NewerFormat: see `ensure`.
+        """The action that adds a table's missing columns, if any. Raises ShapeChanged or NewerFormat: that does
+        not make the stored schema the declared one.
         """
         if stored_schema.equals(folder.schema):
             return partial(folder.add_columns, [])
@@ -374,11 +351,9 @@ class Tables:
         )
 
     def _refuse_retyped_source(self, stored_schema: pa.Schema) -> None:
-        """Refuse a source in which a column has another type than when the pipeline first ran.
-
-        A table that differs from the declaration may differ only because its columns are computed from that
-        one. So the error names the column of the source, which `late_events` has with its first type. Columns
-        that `stored_schema` has itself are the business of `shape_changed`.
+        """Refuse a source with a column of another type than in the first run, which `late_events` has: a table
+        may differ only because its columns are computed from that one. Columns that `stored_schema` has
+        itself are left to `shape_changed`.
         """
         late = self.folders[_LATE_EVENTS]
         table = late.find()
@@ -402,9 +377,7 @@ class Tables:
 
 
 def _can_store(stored_schema: pa.Schema, field: pa.Field) -> bool:
-    """Whether a table can hold a column, which was added to it where it had none of this name, whatever its
-    case.
-    """
+    """Whether a table has the column, or none of its name in any case."""
     same_names = [one for one in stored_schema if one.name.lower() == field.name.lower()]
     return not same_names or any(one.equals(field) for one in same_names)
 

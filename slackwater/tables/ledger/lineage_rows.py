@@ -1,8 +1,5 @@
-"""Makes the ledger rows that are no runs: fork, publish, restore, erase, drop. They say which runs are
-live, which source counts as read, or which rows are erased.
-
-Pure functions from rows to rows; `LedgerWriter.commit` gives them their seqs. Whether a row may be written is
-the protocol's business.
+"""Makes the ledger rows that are no runs: fork, publish, restore, erase, drop. They say which runs are live, or
+which rows are erased. Pure functions from rows to rows; `LedgerWriter.commit` gives them their seqs.
 
 The runs that are live on a branch, in slice order, make up what its readers see. A backfill of the slice of
 run 2 forks behind run 1, runs the slice again on the branch, and publishes the branch. If the new run leaves
@@ -37,11 +34,7 @@ class BadBranchName(UsageError):
 
 
 def check_branch_name(name: str) -> None:
-    """Refuse a name that no branch beside main may have.
-
-    Raises:
-        BadBranchName: it is `main`, a number (which would read as a seq), or has other characters.
-    """
+    """Raise BadBranchName for `main`, a number (which would read as a seq), or other characters."""
     if name == MAIN or not _NAME.fullmatch(name):
         raise BadBranchName(
             f"{name!r} can't name a branch: a letter, then letters, digits, '_' or '-', all small, 63 at "
@@ -53,8 +46,8 @@ def check_branch_name(name: str) -> None:
 def fork_row(
     branch: str, of: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None = None
 ) -> LedgerRow:
-    """The row that makes a branch: its live runs are those of the row `of` up to `owner`, whose snapshot the
-    branch continues.
+    """The row that makes a branch with the live runs of the row `of` up to `owner`, whose snapshot the branch
+    continues.
 
     Args:
         branch: the name. Commit the row with the head of that name as the parent: None, or the row that
@@ -91,8 +84,7 @@ def publish_row(
     version: str | None = None,
     redrives: bool = False,
 ) -> LedgerRow:
-    """The row that makes `branch` live: its runs, and behind them main's runs from `resume_from` on, if they
-    converged.
+    """The row that makes `branch` live: its runs, then main's runs from `resume_from` on, if they converged.
 
     Args:
         main: main's head; the parent to commit it on.
@@ -104,8 +96,7 @@ def publish_row(
         resume_from: seq of the first of main's live runs that stay live behind the branch; None when the
             branch replaces all of them.
         verdict: the worst one of the branch's runs.
-        redrives: whether the restatement was made because rows were given another arrival; `cause_of` says
-            so.
+        redrives: whether the restatement was made because rows were given another arrival.
     """
     return LedgerRow(
         seq=0,
@@ -125,7 +116,7 @@ def publish_row(
 def restore_row(
     main: LedgerRow, to: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None = None
 ) -> LedgerRow:
-    """The row that makes the runs live again that were live after the row `to`, and no others.
+    """The row that makes live exactly the runs that were live after the row `to`.
 
     Args:
         main: main's head; the parent to commit it on.
@@ -149,8 +140,7 @@ def restore_row(
 def rebuild_row(
     main: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None = None
 ) -> LedgerRow:
-    """A publish row that leaves the same runs live: rolling it forward compares `published` with all live
-    panes.
+    """A publish row with the same live runs: rolling it forward compares `published` with all live panes.
 
     Args:
         main: main's head; the parent to commit it on.
@@ -187,8 +177,8 @@ def erase_row(
     reason: str,
     version: str | None = None,
 ) -> LedgerRow:
-    """The row that takes rows out of the tables; the same runs stay live. `inputs` are the versions of the
-    source that have deleted these rows there.
+    """The row that erases rows; the same runs stay live. `inputs` are the versions of the source that have
+    deleted these rows.
     """
     remainders = Remainders.after([erased_rows])
     row = replace(
@@ -221,8 +211,8 @@ def drop_row(branch: Branch, version: str | None = None) -> LedgerRow:
 
 
 def cause_of(row: LedgerRow) -> str | None:
-    """Why a row changes published rows, as the column `cause` of `corrections` says it; None for a run, where
-    each firing has a cause of its own, and for rows that change none.
+    """The `cause` of a row's `corrections`; None for a run, where each firing has its own, and for rows that
+    change none.
     """
     if row.kind == RowKind.PUBLISH:
         return "redrive" if row.run_id.startswith(f"{_REDRIVE}-") else "restatement"
@@ -252,8 +242,8 @@ def _run_id(what: str) -> str:
 
 
 def _as_of(owner: LedgerRow | None) -> dict[str, Any]:
-    """The columns of the run `owner` that describe its snapshot, for a row after which that snapshot is the
-    current one. Not its counts: sums over the ledger would count its rows twice.
+    """The columns of the run `owner` that describe its snapshot, for a row that makes it the current one. Not
+    its counts: sums over the ledger would count its rows twice.
     """
     if owner is None:
         return {}

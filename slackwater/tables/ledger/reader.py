@@ -35,12 +35,8 @@ _SEQ_BOUNDS = (("min.seq", 0), ("max.seq", np.iinfo(np.int64).max))
 
 
 class LedgerReader:
-    """Reads the ledger of one pipeline. Files that can't hold the rows in question are not read, by their
-    statistics.
-
-    Args:
-        folder: the table.
-        table: the version that is read; None: with each call the table as of then.
+    """Reads the ledger of one pipeline, at the version of `table` or, with None, as of each call. Files are
+    chosen by their statistics.
 
     Raises (every method):
         NewerFormat: a row was written by a newer version of the product.
@@ -51,9 +47,7 @@ class LedgerReader:
         self._table = table
 
     def as_known(self) -> "LedgerReader":
-        """The ledger as of the newest version that this process knows, for who has just opened it and commits
-        behind it.
-        """
+        """The ledger at the newest version that this process knows, for callers that commit after it."""
         return LedgerReader(self.folder, self.folder.newest_known())
 
     def _files(self, *bounds: Within) -> StoredFiles:
@@ -64,11 +58,7 @@ class LedgerReader:
         return self._rows(self._files(Within("seq", since + 1, until)), _has_seq(since + 1, until))
 
     def row(self, seq: int) -> LedgerRow:
-        """The row of `seq`.
-
-        Raises:
-            NoRuns: there is none.
-        """
+        """The row of `seq`. Raises NoRuns: there is none."""
         rows = self.rows(seq - 1, seq)
         if not rows:
             raise NoRuns(f"the ledger has no row {seq}; `slackwater runs` lists what it has.", seq=seq)
@@ -109,9 +99,7 @@ class LedgerReader:
         return self._newest_of(self._files(), branch)
 
     def _newest_of(self, files: StoredFiles, branch: str) -> LedgerRow | None:
-        """The newest row of `branch`, read from the newest file that may hold one, by the files' statistics
-        on branch and seq.
-        """
+        """The newest row of `branch`, from the newest file that may hold one by its statistics."""
         for first, last in sorted(_ranges(files, branch), key=itemgetter(1), reverse=True):
             rows = self._rows(files.within(Within("seq", first, last)), _is_newest_of(branch, first, last))
             if rows:
@@ -124,8 +112,8 @@ class LedgerReader:
         return next((branch for branch in self._branches(files) if branch.name == name), None)
 
     def branches(self) -> "list[Branch]":
-        """Every branch beside main that was not dropped, in the order of their forks. Upkeep must keep the
-        runs that are live in their heads.
+        """Every branch except main that was not dropped, in the order of their forks. Upkeep keeps the runs
+        that are live in their heads.
         """
         return self._branches(_with_other_branches(self._files(), MAIN))
 
@@ -146,10 +134,8 @@ class LedgerReader:
         return self.live_runs(replace(branch.head, live=spans_of(branch.own_seqs)))
 
     def live_runs(self, head: LedgerRow, since: datetime | None = None) -> LiveRuns:
-        """The run and close rows that make up `head`'s branch, in slice order; with `since` only those whose
-        slice ends after it.
-
-        Files without live rows are not read, nor are files of which all slices end before `since`.
+        """The run and close rows of `head`'s branch in slice order, with `since` only slices that end after
+        it. Other files are not read.
         """
         files = ledger_files(self._live_files(head, since))
         stored_seqs = [file.column("seq").to_numpy() for file in files]
@@ -160,8 +146,8 @@ class LedgerReader:
         return live_runs.where(live_runs.ends_after(since))
 
     def live_reads(self, head: LedgerRow, table: str) -> pa.Table:
-        """How the runs that make up `head`'s branch have read a source, as far as they have: the columns
-        from_ms and to_ms, the slice in milliseconds, version and table_id, in slice order.
+        """How the live runs of `head`'s branch have read a source, in slice order: columns from_ms and to_ms
+        (the slice in milliseconds), version and table_id.
         """
         seqs = seq_numbers(head.live)
         rows = columns_of_files(self._live_files(head), ("seq", "slice_start", "slice_end", "inputs"))
@@ -183,12 +169,9 @@ class LedgerReader:
     def live_values(
         self, head: LedgerRow, *columns: str, prefixes: Collection[str] = ()
     ) -> list[tuple[Any, ...]]:
-        """The values of `columns` in the rows that make up `head`'s branch, in slice order. A file of one row
-        is not opened where its statistics tell all of them, and where no row was erased.
-
-        Args:
-            columns: numbers, texts, and times of whole milliseconds.
-            prefixes: texts of which the first characters will do.
+        """The values of `columns` (numbers, texts, times in whole milliseconds) in the live rows of `head`'s
+        branch, in slice order. A file of one row is not opened where its statistics have all values, and no
+        row was erased. Texts in `prefixes` may be cut.
         """
         files, seqs = self._live_files(head), seqs_of(head.live)
         if self.erasures():
@@ -207,8 +190,8 @@ class LedgerReader:
         return _with_one_of(files, np.sort(seq_numbers(head.live)))
 
     def last_runs(self, head: LedgerRow, count: int, until: datetime) -> list[LedgerRow]:
-        """The last `count` runs that make up `head`'s branch of which the slice ends at `until` or before, in
-        slice order. Of a longer history no more is read.
+        """The last `count` live runs of `head`'s branch whose slices end at `until` or before, in slice order.
+        Older files are not read.
         """
         seqs, runs = seqs_of(head.live), list[LedgerRow]()
         while seqs and len(runs) < count:
@@ -221,9 +204,7 @@ class LedgerReader:
         return runs[-count:]
 
     def snapshot_owner(self, head: LedgerRow) -> LedgerRow | None:
-        """The row whose files are the current snapshot of `head`'s branch: the last seq of its last live
-        span.
-
+        """The row whose files are the current snapshot of `head`'s branch: the last seq of its last live span;
         None for a branch that was forked at the start of the lineage and has not run yet.
         """
         if not head.live:
@@ -243,18 +224,14 @@ class LedgerReader:
         return Remainders.after(row.erased for row in self.erasures())
 
     def erasing_versions(self, table: str, table_id: str) -> frozenset[int]:
-        """The versions of a source that have deleted rows because of an erasure: these rows count as never
-        written.
-        """
+        """The versions of a source that deleted rows for an erasure, which count as never written."""
         inputs = (item for row in self.erasures() for item in row.inputs)
         return frozenset(item.version for item in inputs if item.table == table and item.table_id == table_id)
 
     def _rows_of_seqs(
         self, files: StoredFiles, seqs: Longs, since: datetime | None = None
     ) -> dict[int, LedgerRow]:
-        """seq → its row, for those of `seqs` that the files have, with `since` only those whose slice ends
-        after it.
-        """
+        """seq → its row, for `seqs` in the files, with `since` only slices that end after it."""
         sorted_seqs = np.sort(seqs)
 
         def condition(file: LedgerFile) -> pa.Array:
@@ -267,8 +244,8 @@ class LedgerReader:
         return {row.seq: row for row in self._rows(_with_one_of(files, sorted_seqs), condition)}
 
     def _rows(self, files: StoredFiles, condition: Condition) -> list[LedgerRow]:
-        """The rows of the files for which `condition` holds, oldest first. Hashes, files and counts of a run
-        of which rows were erased are those of the rows that are left.
+        """The rows of the files for which `condition` holds, oldest first; after an erasure with the hashes,
+        files and counts of the remaining rows.
         """
         rows = rows_of_files(files, condition)
         return revised_rows(rows, self._known_remainders())
@@ -280,9 +257,7 @@ class LedgerReader:
         return Remainders.after(row.erased for row in erasures)
 
     def start_of(self, head: LedgerRow) -> datetime:
-        """Where the lineage of `head`'s branch begins: the start of its first live slice; without live runs
-        the start that its fork row has.
-        """
+        """The start of the first live slice of `head`'s branch; without live runs that of its fork row."""
         first_seq = head.live[0].first_seq if head.live else head.seq
         starts = (
             {head.seq: head.slice_start}
@@ -295,11 +270,7 @@ class LedgerReader:
 
 
 def newest_row_of(runs: Folder) -> LedgerRow | None:
-    """The newest row of a ledger.
-
-    Raises:
-        ForeignCommits: others have changed its rows or columns.
-    """
+    """The newest row of a ledger. Raises ForeignCommits: others have changed rows or columns."""
     table = runs.find()
     refuse_foreign(runs.foreign_commits(None))
     newest = LedgerReader(runs, table).newest()
@@ -314,8 +285,8 @@ def _values(
     prefixes: Collection[str] = (),
     without: tuple[str, str] | None = None,
 ) -> list[tuple[Any, ...]]:
-    """The values of `columns` in all rows of the files but those in which one of them, `without`, has a
-    certain value. A file of one row is not opened where its statistics tell all of them; for `prefixes` see
+    """The values of `columns` in all rows of the files, except where `without` has a certain value. A file of
+    one row is not opened where its statistics have all values; for `prefixes` see
     `StoredFiles.values_in_log`.
     """
     in_log = files.values_in_log(*columns, prefixes=prefixes)
@@ -404,9 +375,7 @@ def _ranges(files: StoredFiles, branch: str | None) -> Iterable[tuple[int, int]]
 
 
 def _seqs_in_file(file: StoredFiles) -> tuple[int | None, int | None]:
-    """The least and the greatest seq of a file of which the log says neither: a property of the table may
-    switch statistics off.
-    """
+    """The least and the greatest seq of a file without statistics, which a table's property may switch off."""
     [ledger_file] = ledger_files(file)
     bounds = pc.min_max(ledger_file.column("seq"))
     return bounds["min"].as_py(), bounds["max"].as_py()

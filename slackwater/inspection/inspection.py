@@ -154,10 +154,8 @@ class Inspection:
         self, left_name: str, right_name: str, most: int | None = None, key: str | None = None
     ) -> tuple[list[dict[str, Any]], int]:
         """Where the snapshots as of two ledger rows (see `at`) differ, everywhere or at the key that a person
-        names: what `slackwater.inspection.snapshot_diff.differences` gives.
-
-        Raises:
-            NotAKey: the text names no key.
+        names: what `slackwater.inspection.snapshot_diff.differences` gives. Raises NotAKey: the text names no
+        key.
         """
         owners = [self.tables.ledger.snapshot_owner(self.at(name)) for name in (left_name, right_name)]
         sides = [

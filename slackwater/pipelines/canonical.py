@@ -26,9 +26,7 @@ class OpaqueValue(TypeError):
 
 def plain_value(value: Any) -> Any:
     """`value` as JSON: objects become their class name and attributes, functions their module and name.
-
-    Raises:
-        OpaqueValue: it holds an object that shows no attributes.
+    Raises OpaqueValue: it holds an object that shows no attributes.
     """
     if value is None or isinstance(value, bool | int | float | str):
         return value.value if isinstance(value, Enum) else value

@@ -24,10 +24,8 @@ class TypedColumn(NamedTuple):
 
 
 def parse_columns(subject: str, what: str, text: object) -> tuple[TypedColumn, ...]:
-    """The columns of ``name type, name type, …``; `what` is the declaration that errors name.
-
-    Raises:
-        PipelineError: the text is no such list, or a type is not supported.
+    """The columns of ``name type, name type, …``; `what` is the declaration that errors name. Raises
+    PipelineError: the text is no such list, or a type is not supported.
     """
     if not isinstance(text, str) or not text.strip():
         raise PipelineError(

@@ -153,10 +153,8 @@ class NotAnExpression(ValueError):
 
 
 def parse_expression(subject: str, declaration: str, text: object) -> Expression:
-    """The expression `text` of a declaration, e.g. ``derive['day_part']``.
-
-    Raises:
-        PipelineError: it is none; the message shows the place, and says what is expected there.
+    """The expression `text` of a declaration, e.g. ``derive['day_part']``. Raises PipelineError: it is none;
+    the message shows the place, and says what is expected there.
     """
     if not isinstance(text, str) or not text.strip():
         raise PipelineError(
@@ -182,10 +180,8 @@ def parse_derivations(
     subject: str, derive: Mapping[str, str], roles: Sequence[str]
 ) -> tuple[tuple[str, Expression], ...]:
     """Each derived column with its expression, in their order. The columns `roles` of the source have roles
-    that a derived column can't have: files are chosen by them.
-
-    Raises:
-        PipelineError: a name can't be one of a column, or an expression is none.
+    that a derived column can't have: files are chosen by them. Raises PipelineError: a name can't be one of a
+    column, or an expression is none.
     """
     for name in derive:
         if not isinstance(name, str) or not _NAME.fullmatch(name) or "__" in name:

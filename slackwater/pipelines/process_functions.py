@@ -38,10 +38,8 @@ def states_of(function: KeyedProcessFunction) -> tuple[StateDescriptor, ...]:
 
 
 def check_key_of_function(subject: str, function: object, *, is_keyed: bool) -> None:
-    """Functions of windows of all rows get no key, other functions do.
-
-    Raises:
-        PipelineError: the function is of the other kind.
+    """Functions of windows of all rows get no key, other functions do. Raises PipelineError: the function is
+    of the other kind.
     """
     name = type(function).__name__
     if is_keyed and isinstance(function, ProcessAllWindowFunction | AllWindowFunction):
@@ -64,10 +62,8 @@ def check_key_of_function(subject: str, function: object, *, is_keyed: bool) -> 
 def check_keyed_process(
     subject: str, declarations: Mapping[str, object], function: KeyedProcessFunction
 ) -> None:
-    """Check the declarations of a pipeline whose function runs without windows.
-
-    Raises:
-        PipelineError: a declaration concerns windows, or the name of a state can't be that of a column.
+    """Check the declarations of a pipeline whose function runs without windows. Raises PipelineError: a
+    declaration concerns windows, or the name of a state can't be that of a column.
     """
     window_settings = (
         "window",

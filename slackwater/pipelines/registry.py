@@ -94,9 +94,7 @@ class Registry(Mapping[str, Pipeline]):
     def add(self, module: ModuleType) -> int:
         """Register every `Pipeline` that `module` holds, or none; returns their number. One that `module`
         imports belongs to the module that defines it. An example gives its name to a pipeline of the user's.
-
-        Raises:
-            PipelinesFileError: two pipelines of the user's have one name.
+        Raises PipelinesFileError: two pipelines of the user's have one name.
         """
         pipelines = pipelines_in(module)
         modules = (

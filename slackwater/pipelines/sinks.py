@@ -132,11 +132,8 @@ class Sink(ABC):
 
     @abstractmethod
     def open(self, context: SinkContext) -> SinkTarget:
-        """Connect to the target, and make there what it lacks.
-
-        Raises:
-            SlackwaterError: the target does not suit (exit code 2), or can't be reached (3); any other error
-                counts as the latter.
+        """Connect to the target, and make there what it lacks. Raises SlackwaterError: the target does not
+        suit (exit code 2), or can't be reached (3); any other error counts as the latter.
         """
 
     @property
@@ -146,10 +143,8 @@ class Sink(ABC):
 
 
 def check_sinks(subject: str, sinks: Sequence[object]) -> None:
-    """The sinks of a pipeline are told apart by their names.
-
-    Raises:
-        PipelineError: one is no sink, or has a name that is none or is taken.
+    """The sinks of a pipeline are told apart by their names. Raises PipelineError: one is no sink, or has a
+    name that is none or is taken.
     """
     names: set[str] = set()
     for sink in sinks:

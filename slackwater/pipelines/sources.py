@@ -189,10 +189,8 @@ def roles_of(sources: Sequence[Source]) -> Roles:
 
 
 def check_sources(subject: str, sources: Sequence[object]) -> None:
-    """The sources of a pipeline can be told apart, and only several of them have names in common.
-
-    Raises:
-        PipelineError: two have one name or one table; one says what only several can.
+    """The sources of a pipeline can be told apart, and only several of them have names in common. Raises
+    PipelineError: two have one name or one table; one says what only several can.
     """
     if not sources or len(sources) > MOST_SOURCES:
         raise PipelineError(subject, f"source has {len(sources)} sources; it is 1 to {MOST_SOURCES}")

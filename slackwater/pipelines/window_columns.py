@@ -22,10 +22,7 @@ class WithWindow(Protocol):
 
 def own_window_class_of(pipeline: WithWindow) -> OwnWindowClass | None:
     """The user's class of a pipeline's windows; None for `TimeWindow`, for `GlobalWindow` and without
-    windows.
-
-    Raises:
-        ConfigurationError: columns can't hold the class.
+    windows. Raises ConfigurationError: columns can't hold the class.
     """
     window = pipeline.window
     if window is None or window.window_type in (TimeWindow, GlobalWindow):

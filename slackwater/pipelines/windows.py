@@ -68,10 +68,8 @@ def window_config(
     one_by_one: ProcessWindowFunction | ProcessAllWindowFunction | None = None,
 ) -> WindowOperatorConfig:
     """The configuration of the window operator of a pipeline with windows. `select` computes the pipeline's
-    aggregates, if it has any; `one_by_one` calls its vectorized function with one firing at a time.
-
-    Raises:
-        ConfigurationError: the parts don't go together.
+    aggregates, if it has any; `one_by_one` calls its vectorized function with one firing at a time. Raises
+    ConfigurationError: the parts don't go together.
     """
     builder = WindowOperatorBuilder(key_type, pipeline.windows).trigger(pipeline.effective_trigger)
     builder.allowed_lateness(pipeline.allowed_lateness)

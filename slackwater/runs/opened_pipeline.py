@@ -74,11 +74,7 @@ class OpenedPipeline:
 
     @cached_property
     def registry(self) -> Registry:
-        """The pipelines of this command: ours and the user's.
-
-        Raises:
-            PipelinesFileError.
-        """
+        """The pipelines of this command: ours and the user's. Raises PipelinesFileError."""
         return registry.load(self.pipelines)
 
     @cached_property
@@ -135,10 +131,7 @@ class OpenedPipeline:
         transport: Callable[[], Transport] | None = None,
     ) -> Runner:
         """The runner of slices. `engine` and `ranges` (number of key ranges) replace the planner's choice;
-        `transport` makes another transport than `transport()`.
-
-        Raises:
-            UsageError: the source does not suit.
+        `transport` makes another transport than `transport()`. Raises UsageError: the source does not suit.
         """
         pipeline = self.pipeline
         sources, shape = checked_sources(self.warehouse, pipeline)

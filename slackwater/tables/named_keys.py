@@ -22,10 +22,8 @@ class NotAKey(UsageError):
 
 
 def is_key(rows: pa.Table, columns: Sequence[str], text: str) -> pa.ChunkedArray:
-    """For each of `rows`, whether its key `columns` have the values that `text` names.
-
-    Raises:
-        NotAKey: there is another number of values, or one is none of its column's.
+    """For each of `rows`, whether its key `columns` have the values that `text` names. Raises NotAKey: there
+    is another number of values, or one is none of its column's.
     """
     has_key = pa.chunked_array([pa.repeat(pa.scalar(True), rows.num_rows)])
     types = [(name, rows.schema.field(name).type) for name in columns]
@@ -36,10 +34,8 @@ def is_key(rows: pa.Table, columns: Sequence[str], text: str) -> pa.ChunkedArray
 
 def values_of_key(columns: Sequence[str], text: str) -> list[str]:
     """The values of the key `columns`, as text. A text that is no JSON list is split at commas, but not for a
-    key of a single column.
-
-    Raises:
-        NotAKey: there is another number of values than of columns, or there are no columns.
+    key of a single column. Raises NotAKey: there is another number of values than of columns, or there are no
+    columns.
     """
     if not columns:
         raise NotAKey(
@@ -72,10 +68,8 @@ def _of_json(text: str) -> list[str] | None:
 
 
 def key_scalars(columns: Sequence[tuple[str, pa.DataType]], text: str) -> dict[str, pa.Scalar]:
-    """The values of the key columns (name, type) that `text` names.
-
-    Raises:
-        NotAKey: there is another number of values, or one is none of its column's.
+    """The values of the key columns (name, type) that `text` names. Raises NotAKey: there is another number
+    of values, or one is none of its column's.
     """
     texts = values_of_key([name for name, _ in columns], text)
     scalars = {}
@@ -90,10 +84,8 @@ def key_scalars(columns: Sequence[tuple[str, pa.DataType]], text: str) -> dict[s
 
 
 def scalar_of(kind: pa.DataType, text: str) -> pa.Scalar:
-    """The value of a column of the type `kind` that a person writes as `text`.
-
-    Raises:
-        pa.ArrowException: no value of the type is written so.
+    """The value of a column of the type `kind` that a person writes as `text`. Raises pa.ArrowException: no
+    value of the type is written so.
     """
     days = _FAR_DATE.fullmatch(text) if pa.types.is_date32(kind) else None
     if days is not None:

@@ -22,10 +22,8 @@ _REBUILT = "published"
 
 def take_back_tables(warehouse: Warehouse, pipeline: str, sides: Iterable[str] = ()) -> list[TakenBack]:
     """Take each table back where others have changed rows or columns since the ledger's newest row, or have
-    given it features that can't be borne. Returns what was done; the ledger comes first.
-
-    Raises:
-        PermanentError: a log lacks what is needed.
+    given it features that can't be borne. Returns what was done; the ledger comes first. Raises
+    PermanentError: a log lacks what is needed.
     """
     root = f"{warehouse.root}/{pipeline}"
     uri = f"{root}/{_LEDGER}"

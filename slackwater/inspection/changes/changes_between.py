@@ -31,10 +31,7 @@ def changes_between(
 ) -> PublishedChanges:
     """The rows of `published` that differ as of two rows of main, in order of window and key: `limit` of them
     (None: all) after the first `offset`. `purges`: whether the trigger purges, so that firings of a window
-    are published side by side.
-
-    Raises:
-        NotOnMain: one of the rows is on another branch.
+    are published side by side. Raises NotOnMain: one of the rows is on another branch.
     """
     for row in (earlier, later):
         if row.branch != MAIN:

@@ -81,10 +81,8 @@ def pipeline_health(
     now: datetime,
     tables: Tables | None = None,
 ) -> PipelineHealth:
-    """How a pipeline is at the moment `now` of the wall clock; `tables` where they are open already.
-
-    Raises:
-        NoRuns: it is neither registered nor in the warehouse.
+    """How a pipeline is at the moment `now` of the wall clock; `tables` where they are open already. Raises
+    NoRuns: it is neither registered nor in the warehouse.
     """
     is_registered = declaration is not None
     try:

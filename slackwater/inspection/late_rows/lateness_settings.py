@@ -91,10 +91,8 @@ class LatenessSettings:
 
     @classmethod
     def of(cls, inspection: Inspection, head: LedgerRow, last_runs: int | None = None) -> "LatenessSettings":
-        """The settings of the branch that `head` ends.
-
-        Raises:
-            NoLateness: rows can't be too late here, or the newest run has recorded no declarations.
+        """The settings of the branch that `head` ends. Raises NoLateness: rows can't be too late here, or the
+        newest run has recorded no declarations.
         """
         declarations = _Declarations(inspection)
         live = [run for run in recorded_runs(inspection, head) if run.kind == RowKind.RUN]

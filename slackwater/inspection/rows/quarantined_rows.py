@@ -56,10 +56,8 @@ def quarantined_rows(
     offset: int = 0,
 ) -> QuarantinedRows:
     """The rows of live runs in quarantine, the newest run and arrival first: `limit` rows (None: all) after
-    the first `offset`; with `reason` or `seq` only rows of that reason_code or run.
-
-    Raises:
-        NoSuchReason: no row has the reason.
+    the first `offset`; with `reason` or `seq` only rows of that reason_code or run. Raises NoSuchReason: no
+    row has the reason.
     """
     of_run, parameters = ("", []) if seq is None else ("WHERE run_seq = ?", [seq])
     counts = views.query(

@@ -59,10 +59,8 @@ class NothingToReport(UsageError):
 
 def write_data_docs(inspection: Inspection, runs: Sequence[ValidatedRun], folder: Path) -> Path:
     """Write Data Docs of `runs`, oldest first, into `folder`, and each result as JSON into its `results`;
-    returns the first page. Runs without expectations, or without recorded declarations, are left out.
-
-    Raises:
-        NothingToReport: no run is left.
+    returns the first page. Runs without expectations, or without recorded declarations, are left out. Raises
+    NothingToReport: no run is left.
     """
     results: dict[ValidatedSuite, ExpectationSuiteValidationResult] = {}
     for run in runs:

@@ -92,11 +92,8 @@ class LockedDatabase:
         return SelectStatement.parse(sql, self._connection)
 
     def rows(self, sql: str, parameters: Sequence[Any], seconds: float | None) -> pa.Table:
-        """The rows of a statement.
-
-        Raises:
-            NotAStatement: it names what does not exist, needs too much memory, or was stopped after
-                `seconds`.
+        """The rows of a statement. Raises NotAStatement: it names what does not exist, needs too much memory,
+        or was stopped after `seconds`.
         """
         with self._errors_of(sql, parameters, seconds), self._stopped_after(seconds):
             relation = self._connection.sql(sql, params=list(parameters) or None)

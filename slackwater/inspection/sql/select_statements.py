@@ -47,10 +47,8 @@ class SelectStatement:
 
     @classmethod
     def parse(cls, sql: str, connection: duckdb.DuckDBPyConnection) -> "SelectStatement":
-        """The statement `sql`, parsed by `connection`.
-
-        Raises:
-            NotAStatement: it is not exactly one statement, or it does not read (see `READING_STATEMENTS`).
+        """The statement `sql`, parsed by `connection`. Raises NotAStatement: it is not exactly one statement,
+        or it does not read (see `READING_STATEMENTS`).
         """
         [answer] = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchall()
         tree = json.loads(answer[0])

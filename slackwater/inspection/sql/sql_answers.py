@@ -50,10 +50,8 @@ class SqlAnswer:
 
 
 def check_statement(views: LineageViews, sql: str) -> SelectStatement:
-    """The statement `sql`, if it only reads the views.
-
-    Raises:
-        NotAStatement: it does something else, or names what is not there.
+    """The statement `sql`, if it only reads the views. Raises NotAStatement: it does something else, or names
+    what is not there.
     """
     statement = views.parse(sql)
     if statement.shown_list is not None and not statement.shows_tables:
@@ -98,10 +96,8 @@ def answer(views: LineageViews, sql: str, limit: int, *, seconds: float | None =
 
 @contextmanager
 def answer_in_batches(views: LineageViews, sql: str, *, seconds: float | None = None) -> Iterator[RowBatches]:
-    """All rows of a statement as a stream; one batch is in memory at a time.
-
-    Raises:
-        NotAStatement: see `answer`.
+    """All rows of a statement as a stream; one batch is in memory at a time. Raises NotAStatement: see
+    `answer`.
     """
     with _batches(views, check_statement(views, sql), seconds) as batches:
         yield batches

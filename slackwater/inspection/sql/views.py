@@ -83,10 +83,8 @@ class LineageViews:
     @classmethod
     def over(cls, inspection: Inspection, row: LedgerRow, key: str | None = None) -> "LineageViews":
         """The views over tables that are open, as of `row`. With `key`, as --key takes it, they have no more
-        than the files that may hold its rows; `condition_on_key` chooses the rows.
-
-        Raises:
-            NotAKey: `key` names none.
+        than the files that may hold its rows; `condition_on_key` chooses the rows. Raises NotAKey: `key`
+        names none.
         """
         root = inspection.tables["runs"].uri.removesuffix("runs")
         folder = root.removeprefix("file://") if is_local(root) else None
@@ -146,10 +144,7 @@ class LineageViews:
 
     def condition_on_key(self, key: str) -> tuple[str, list[Any]]:
         """(SQL, its parameters) of the condition that rows have the key that a person has written, as --key
-        takes it. Only the row groups of its key group are read.
-
-        Raises:
-            NotAKey: `key` names none.
+        takes it. Only the row groups of its key group are read. Raises NotAKey: `key` names none.
         """
         scalars = _key_scalars(self.inspection, key)
         equalities = [sql_equality(name, value, "?") for name, value in scalars.items()]
@@ -274,10 +269,7 @@ class LineageViews:
 
 
 def _key_scalars(inspection: Inspection, key: str) -> dict[str, pa.Scalar]:
-    """The values of the key columns, of the key that a person has written.
-
-    Raises:
-        NotAKey: `key` names none.
+    """The values of the key columns, of the key that a person has written. Raises NotAKey: `key` names none.
     """
     timers = inspection.tables["timers"].schema
     return key_scalars([(name, timers.field(name).type) for name in inspection.key_columns()], key)

@@ -39,11 +39,9 @@ class KeyRows:
 
     @classmethod
     def of(cls, tables: Tables, key_columns: Sequence[str], text: str | None, key_groups: int) -> "KeyRows":
-        """The rows of the key that a person names (`slackwater.tables.named_keys`); `text` is None where
-        the pipeline has no key column. `key_groups`: how many the pipeline has.
-
-        Raises:
-            NotAKey: the text names no key.
+        """The rows of the key that a person names (`slackwater.tables.named_keys`); `text` is None where the
+        pipeline has no key column. `key_groups`: how many the pipeline has. Raises NotAKey: the text names no
+        key.
         """
         if text is None and key_columns:
             example = ",".join(
@@ -93,10 +91,8 @@ class KeyRows:
         where: pc.Expression | None = None,
         columns: Sequence[str] | None = None,
     ) -> pa.Table:
-        """Rows of the key in a table of the snapshot of the run `owner`.
-
-        Raises:
-            SnapshotGone: the snapshot is not kept any more.
+        """Rows of the key in a table of the snapshot of the run `owner`. Raises SnapshotGone: the snapshot is
+        not kept any more.
         """
         folder = self.tables[table]
         if owner is None or not owner.files.get(table):

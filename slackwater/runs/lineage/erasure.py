@@ -214,10 +214,7 @@ class Erasure:
 
     def _deletions(self, head: LedgerRow, persons: Sequence[Person]) -> list[Input]:
         """The versions of the sources that have deleted rows since live runs have read them, and that no
-        erasure has recorded.
-
-        Raises:
-            StillInSource.
+        erasure has recorded. Raises StillInSource.
         """
         newest = PinnedSources.of(self.pipeline, pin_newest(self.pipeline, self.warehouse))
         for number, source in enumerate(self.pipeline.sources):

@@ -49,10 +49,7 @@ def horizon_of(tables: Tables) -> int | None:
 
 def require_history(pipeline: str, tables: Tables, live: Sequence[int]) -> None:
     """Refuse to make the runs `live` (seqs) main's live runs, if that takes back a run whose history was
-    dropped.
-
-    Raises:
-        HistoryDropped: with the moment behind which it can be restated.
+    dropped. Raises HistoryDropped: with the moment behind which it can be restated.
     """
     seq = horizon_of(tables)
     if seq is None or seq in live:
@@ -71,10 +68,7 @@ def while_history_stays(
     pipeline: str, tables: Tables, live: Sequence[int], clock: Callable[[], datetime], *, drops_history: bool
 ) -> Iterator[None]:
     """Run the block if `require_history` allows it. Where upkeep `drops_history`, its lease keeps it out of
-    the block.
-
-    Raises:
-        HistoryDropped, LeaseHeld.
+    the block. Raises HistoryDropped, LeaseHeld.
     """
     with only_upkeep(pipeline, AttemptsWriter(tables["attempts"]), clock) if drops_history else nullcontext():
         require_history(pipeline, tables, live)

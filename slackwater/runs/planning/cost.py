@@ -49,10 +49,8 @@ def warn_of_one_key(pipeline: Pipeline, memory_mb: int) -> list[str]:
 def placements_of(
     inputs: PlanInputs, reads: SourceReads, choice: engines.Choice, parked_rows: int, on: On
 ) -> tuple[Placement, ...]:
-    """Where each slice would be replayed, and why there.
-
-    Raises:
-        SparkNeeded: `on` forbids Spark for a slice that only Spark can replay.
+    """Where each slice would be replayed, and why there. Raises SparkNeeded: `on` forbids Spark for a slice
+    that only Spark can replay.
     """
     engine = choice.make()
     workers = Workers(tasks_here(), spark_place(), has_processes=find_spec("pyspark") is not None)

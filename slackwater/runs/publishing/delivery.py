@@ -118,11 +118,7 @@ class Delivery:
         return tuple((name, stored_types[name]) for name in dict.fromkeys([*declared_names, *stored_types]))
 
     def sinks_named(self, name: str | None) -> Sequence[Sink]:
-        """The sink of that name; all of them without one.
-
-        Raises:
-            SinkUnsuitable: there is none.
-        """
+        """The sink of that name; all of them without one. Raises SinkUnsuitable: there is none."""
         sinks = [sink for sink in self.pipeline.sinks if name is None or sink.name == name]
         if name is not None and not sinks:
             names = ", ".join(sink.name for sink in self.pipeline.sinks) or "none"

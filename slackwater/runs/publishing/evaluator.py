@@ -55,10 +55,8 @@ class Evaluator:
 
     def commit(self, staged_slice: StagedSlice, parent: Parent, branch: str = MAIN) -> Parent:
         """Report on a staged slice and commit it on the branch whose head is `parent`. Returns it as the
-        parent of the next slice.
-
-        Raises:
-            SliceRejected: validation said no; the message has the failing values.
+        parent of the next slice. Raises SliceRejected: validation said no; the message has the failing
+        values.
         """
         pipeline, row = self.prepared_runner.runner.pipeline, staged_slice.row
         self.staged_slices.append(staged_slice)

@@ -97,10 +97,7 @@ def write_portions(
     tasks: PortionTasks | None,
 ) -> WrittenPortions:
     """Write what `task` makes of all portions, which are in the order of their key groups; without `tasks` in
-    this process.
-
-    Raises:
-        WarehouseNotWritable: rows can't be written.
+    this process. Raises WarehouseNotWritable: rows can't be written.
     """
 
     prefix = uuid.uuid4().hex

@@ -136,10 +136,8 @@ class RollForward:
 
     def finish(self) -> list[LedgerRow]:
         """Roll the pending rows forward, and return them. Several processes may do this at once: each step
-        happens once.
-
-        Raises:
-            DoubledRows: a table holds rows several times; nothing that follows from them is written.
+        happens once. Raises DoubledRows: a table holds rows several times; nothing that follows from them is
+        written.
         """
         return self._finish({name: self.tables[name].find() for name in UNIQUE_TABLES})
 

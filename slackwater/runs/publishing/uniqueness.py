@@ -63,11 +63,7 @@ class Uniqueness:
         return sum(self._surplus_among(name, rows) for rows in parts)
 
     def require(self) -> None:
-        """Read all rows, and refuse tables with doubled rows.
-
-        Raises:
-            DoubledRows.
-        """
+        """Read all rows, and refuse tables with doubled rows. Raises DoubledRows."""
         self._refuse(self.surplus())
 
     def require_at_a_glance(self, tables: Mapping[str, OpenTable | None]) -> None:
@@ -95,11 +91,7 @@ class Uniqueness:
         return self.tables[name].files() if table is None else self.tables[name].files(table=table)
 
     def require_once(self, name: str, rows: pa.Table) -> None:
-        """Refuse doubled rows among `rows` of `corrections` or `published`.
-
-        Raises:
-            DoubledRows.
-        """
+        """Refuse doubled rows among `rows` of `corrections` or `published`. Raises DoubledRows."""
         if rows.num_rows > 1 and (count := self._surplus_among(name, rows.select(self._columns(name)))):
             self._refuse({name: count})
 

@@ -208,10 +208,7 @@ class BranchPublisher:
 
     def publication_of(self, name: str) -> BranchPublication | None:
         """What publishing the branch `name` would make live; None where main has all its runs. Changes
-        nothing.
-
-        Raises:
-            NoBranch, NothingOnBranch, ForkedFromAnotherPast.
+        nothing. Raises NoBranch, NothingOnBranch, ForkedFromAnotherPast.
         """
         branch, main = find_branch(self.ledger, self.name, name), self.ledger.head()
         if not branch.own_seqs or main is None:

@@ -54,10 +54,8 @@ def restate(
     has_snapshot: Callable[[LedgerRow], bool],
 ) -> Restatement:
     """The range that restates [from_ms, to_ms), given main's live runs in slice order: from the last boundary
-    that has a snapshot to the next boundary, or to where main ends.
-
-    Raises:
-        UsageError, NothingToRestate, LineageClosed: with the command to run instead.
+    that has a snapshot to the next boundary, or to where main ends. Raises UsageError, NothingToRestate,
+    LineageClosed: with the command to run instead.
     """
     if from_ms >= to_ms:
         raise UsageError(

@@ -75,10 +75,7 @@ class Declarations:
 
     def refuse_other_rules(self, owner: LedgerRow | None) -> None:
         """Refuse to make the snapshot and panes of the run `owner` live, where it was declared with other
-        rules than today's.
-
-        Raises:
-            SettingsChanged.
+        rules than today's. Raises SettingsChanged.
         """
         if owner is not None and owner.config_hash != self.config_hash:
             check_rules(self.pipeline, self._of(owner), owner.seq or owner.run_id)
@@ -101,10 +98,7 @@ class Declarations:
     ) -> None:
         """Refuse a change of ``stragglers`` from "restate" to "fold" while stragglers wait for a restatement:
         a run that folds reads only rows which appear after the run before it, so no run would ever read them.
-        `newest` are the sources as they are now.
-
-        Raises:
-            SettingsChanged: with the range to restate.
+        `newest` are the sources as they are now. Raises SettingsChanged: with the range to restate.
         """
         if not any(change.path == "stragglers" and change.after == "fold" for change in changes):
             return

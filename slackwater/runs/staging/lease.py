@@ -45,10 +45,8 @@ def claim_slice(
     clock: Callable[[], datetime],
 ) -> Attempt:
     """Claim the slice of `attempt`, and return the attempt as it was recorded. `is_rival` says whether the
-    holder of another claim works on the same branch.
-
-    Raises:
-        LeaseHeld: a rival is alive; with its name and slice.
+    holder of another claim works on the same branch. Raises LeaseHeld: a rival is alive; with its name and
+    slice.
     """
     claim = attempts.claim(attempt, clock, is_rival)
     if claim is None:
@@ -110,9 +108,7 @@ def renewing_lease(
 @contextmanager
 def only_upkeep(pipeline: str, attempts: AttemptsWriter, clock: Callable[[], datetime]) -> Iterator[None]:
     """Run the block as the only upkeep of a pipeline's tables. It is recorded as an attempt at no slice.
-
-    Raises:
-        LeaseHeld: another upkeep is at work.
+    Raises LeaseHeld: another upkeep is at work.
     """
     now = clock()
     attempt = Attempt(

@@ -182,10 +182,8 @@ def _as_the_run_read_it(
 
 
 def pin_newest(pipeline: Pipeline, warehouse: Warehouse) -> tuple[PinnedSource, ...]:
-    """Each source of the pipeline at its newest version. One of several may have no rows yet.
-
-    Raises:
-        NotADeltaTable, EmptySource, LogDamaged: what is there can't be read as a source.
+    """Each source of the pipeline at its newest version. One of several may have no rows yet. Raises
+    NotADeltaTable, EmptySource, LogDamaged: what is there can't be read as a source.
     """
     places = [(source, place_of(warehouse, pipeline, source)) for source in pipeline.sources]
     may_be_empty = len(places) > 1

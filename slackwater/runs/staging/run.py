@@ -93,11 +93,9 @@ class Runner:
     sources_and_shape: tuple[PinnedSources, Shape] | None = None
 
     def prepare(self) -> "PreparedRunner":
-        """Check the source against the declarations and make the tables.
-
-        Raises:
-            UsageError: the source is missing, empty, or lacks a column; the warehouse can't be written; the
-                pipeline has a suite, and Great Expectations is not installed.
+        """Check the source against the declarations and make the tables. Raises UsageError: the source is
+        missing, empty, or lacks a column; the warehouse can't be written; the pipeline has a suite, and Great
+        Expectations is not installed.
         """
         if self.pipeline.suites:
             require_library(f"Pipeline {self.pipeline.name!r}")

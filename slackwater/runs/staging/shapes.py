@@ -31,10 +31,7 @@ from slackwater.windowing.snapshot import WindowColumns
 
 
 def check_parkable(pipeline: Pipeline) -> None:
-    """Refuse a pipeline that can't be replayed slice by slice, because it has no ticks.
-
-    Raises:
-        PipelineError.
+    """Refuse a pipeline that can't be replayed slice by slice, because it has no ticks. Raises PipelineError.
     """
     subject = f"Pipeline {pipeline.name!r}"
     if pipeline.watermarks.interval_ms == 0:
@@ -46,20 +43,15 @@ def check_parkable(pipeline: Pipeline) -> None:
 
 def checked_sources(warehouse: Warehouse, pipeline: Pipeline) -> tuple[PinnedSources, Shape]:
     """The sources of `pipeline` at their newest versions, checked against the declarations, and the shape of
-    its tables.
-
-    Raises:
-        UsageError: a source is missing, empty, or lacks a column.
+    its tables. Raises UsageError: a source is missing, empty, or lacks a column.
     """
     check_parkable(pipeline)
     return check_sources(pipeline, pin_newest(pipeline, warehouse))
 
 
 def check_sources(pipeline: Pipeline, pinned_sources: Sequence[PinnedSource]) -> tuple[PinnedSources, Shape]:
-    """`checked_sources` for pinned sources, in the order of their declarations.
-
-    Raises:
-        UsageError: a source lacks a column, or has one whose type does not suit.
+    """`checked_sources` for pinned sources, in the order of their declarations. Raises UsageError: a source
+    lacks a column, or has one whose type does not suit.
     """
     for declaration, source in zip(pipeline.sources, pinned_sources, strict=True):
         _refuse_conflicts(pipeline, declaration, source)
@@ -105,11 +97,9 @@ def _refuse_conflicts(pipeline: Pipeline, declaration: Source, source: PinnedSou
 
 
 def shape_of(pipeline: Pipeline, source: pa.Schema) -> Shape:
-    """The shape of a pipeline's tables over a source of the schema `source`.
-
-    Raises:
-        PipelineError: an aggregate, the condition or an expectation doesn't suit the type of its column; a
-            column can't be a field of an element.
+    """The shape of a pipeline's tables over a source of the schema `source`. Raises PipelineError: an
+    aggregate, the condition or an expectation doesn't suit the type of its column; a column can't be a field
+    of an element.
     """
     columns = with_derived_columns(pipeline, source)
     types = {field.name: field.type for field in columns}

@@ -112,10 +112,8 @@ class SliceReplay:
         return replace(first, others=tuple(others))
 
     def progress(self) -> Progress:
-        """The source progress in the parent's snapshot, with the collected mark of the lineage.
-
-        Raises:
-            DamagedSnapshot: the snapshot is not as its ledger row has recorded it.
+        """The source progress in the parent's snapshot, with the collected mark of the lineage. Raises
+        DamagedSnapshot: the snapshot is not as its ledger row has recorded it.
         """
         if self.owner is None:
             return Progress.none()

@@ -85,9 +85,7 @@ def verdict(checks: Sequence[Check]) -> str:
 
 def check_types(expectations: Sequence[Expectation], types: Mapping[str, pa.DataType]) -> None:
     """Refuse expectations whose bounds or values can't be compared with their column. `types`: column → type.
-
-    Raises:
-        PipelineError.
+    Raises PipelineError.
     """
     for item in expectations:
         kind = types[item.column]
@@ -133,10 +131,7 @@ def check_panes(
 ) -> list[Check]:
     """One check for each expectation, over the panes that are not withdrawn, by the metrics that each task
     has handed over (see `pane_metrics`). Over no panes every expectation passes; only `not_null` looks at
-    nulls.
-
-    Raises:
-        PipelineError: see `check_types`.
+    nulls. Raises PipelineError: see `check_types`.
     """
     if not expectations:
         return []

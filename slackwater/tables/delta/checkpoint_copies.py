@@ -31,10 +31,8 @@ from slackwater.tables.stores import filesystem
 
 
 def open_at_checkpoint(uri: str) -> DeltaTable | None:
-    """The table at `uri` as of its last checkpoint; None where that can't be copied.
-
-    Raises:
-        OSError, DeltaError: storage failed, or it can't be read.
+    """The table at `uri` as of its last checkpoint; None where that can't be copied. Raises OSError,
+    DeltaError: storage failed, or it can't be read.
     """
     version = last_checkpoint(filesystem(uri)).version
     with _copy(uri, version) as folder:
@@ -43,10 +41,8 @@ def open_at_checkpoint(uri: str) -> DeltaTable | None:
 
 def put_checkpoint(uri: str, commits: Mapping[int, bytes]) -> DeltaTable | None:
     """Put a checkpoint of the newest of `commits` (version → content) into the store; returns the table as of
-    then. None where the last checkpoint can't be copied, or not all commits since are given.
-
-    Raises:
-        OSError, DeltaError: that failed. Readers read the commits all the same.
+    then. None where the last checkpoint can't be copied, or not all commits since are given. Raises OSError,
+    DeltaError: that failed. Readers read the commits all the same.
     """
     store = filesystem(uri)
     last, newest = last_checkpoint(store).version, max(commits)

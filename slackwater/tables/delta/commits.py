@@ -81,10 +81,7 @@ class PendingCommit:
         facts: Mapping[str, str] | None = None,
     ) -> OpenTable:
         """Commit `actions` and `transaction` to `table`, with `facts` about the commit; returns the table at
-        the new version.
-
-        Raises:
-            OSError, DeltaError: it may be in the log all the same, see `owner`.
+        the new version. Raises OSError, DeltaError: it may be in the log all the same, see `owner`.
         """
         own_actions = [*([] if transaction is None else [_txn(transaction)]), *actions]
         commit = PlainCommit.of(content_of_commit(self._info(table, facts), own_actions))
@@ -127,11 +124,7 @@ class PendingCommit:
         )
 
     def owner(self) -> Owner:
-        """Whose commit the version is now.
-
-        Raises:
-            OSError: the log can't be read.
-        """
+        """Whose commit the version is now. Raises OSError: the log can't be read."""
         try:
             with filesystem(self.uri).open_input_stream(commit_path(self.version)) as stream:
                 lines = stream.read().splitlines()

@@ -145,11 +145,7 @@ class Folder:
         return self._handles.newest_known() or self.ensure()
 
     def open(self) -> OpenTable:
-        """The table as of now.
-
-        Raises:
-            NotADeltaTable: there is none.
-        """
+        """The table as of now. Raises NotADeltaTable: there is none."""
         table = self.find()
         if table is None:
             raise NotADeltaTable(

@@ -47,10 +47,8 @@ def checkpoint_path(version: int) -> str:
 
 
 def check_commits(folder: FileSystem, uri: str, newest: int, since: int | None = None) -> None:
-    """Read the commits of the versions in (since, newest], by default since the last checkpoint.
-
-    Raises:
-        LogDamaged: with the first damaged one.
+    """Read the commits of the versions in (since, newest], by default since the last checkpoint. Raises
+    LogDamaged: with the first damaged one.
     """
     first = (last_checkpoint(folder).version if since is None else since) + 1
     paths = [commit_path(version) for version in range(first, newest + 1)]

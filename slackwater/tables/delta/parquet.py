@@ -209,10 +209,8 @@ def open_verified(
 
 
 def read_small_file(uri: str, files: pafs.FileSystem, path: str) -> pa.Table:
-    """All rows of a file of the table at `uri`, by one request to storage.
-
-    Raises:
-        DamagedFile, FileNotFoundError: see `open_verified`.
+    """All rows of a file of the table at `uri`, by one request to storage. Raises DamagedFile,
+    FileNotFoundError: see `open_verified`.
     """
     with naming_damaged_file(uri, files, [path]):
         content = pa.BufferReader(checked_bytes(files, path))

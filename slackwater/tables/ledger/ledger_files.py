@@ -72,10 +72,8 @@ class LedgerFile:
         return len(self.column("seq"))
 
     def column(self, name: str) -> pa.Array:
-        """A column of all rows of the file.
-
-        Raises:
-            DamagedFile: the file is not what was written, or is not there.
+        """A column of all rows of the file. Raises DamagedFile: the file is not what was written, or is not
+        there.
         """
         column = self._columns.get(name)
         if column is not None:
@@ -177,10 +175,8 @@ def ledger_files(files: StoredFiles) -> list[LedgerFile]:
 
 
 def rows_of_files(files: StoredFiles, condition: Condition | None = None) -> list[LedgerRow]:
-    """The rows of the files for which `condition` holds, by default all, in the order of their seqs.
-
-    Raises:
-        DamagedFile, NewerFormat: see `ledger_files`.
+    """The rows of the files for which `condition` holds, by default all, in the order of their seqs. Raises
+    DamagedFile, NewerFormat: see `ledger_files`.
     """
     rows: list[LedgerRow] = []
     for file in ledger_files(files):
@@ -204,10 +200,8 @@ def rows_at(files: Sequence[LedgerFile], places: Longs) -> list[LedgerRow]:
 
 
 def columns_of_files(files: StoredFiles, names: Sequence[str]) -> pa.Table:
-    """Columns of all rows of the files, in the order of the files.
-
-    Raises:
-        DamagedFile, NewerFormat: see `ledger_files`.
+    """Columns of all rows of the files, in the order of the files. Raises DamagedFile, NewerFormat: see
+    `ledger_files`.
     """
     schema = pa.schema([files.schema.field(name) for name in names])
     tables = [pa.table([file.column(name) for name in names], schema) for file in ledger_files(files)]

@@ -140,11 +140,7 @@ class LedgerRow(_ReadWhenAsked):
 
     @classmethod
     def from_json(cls, text: str) -> "LedgerRow":
-        """The inverse of `to_json`.
-
-        Raises:
-            NewerFormat: a newer version of the product wrote it.
-        """
+        """The inverse of `to_json`. Raises NewerFormat: a newer version of the product wrote it."""
         values = json.loads(text)
         refuse_other_formats(values)
         for name, kind in schemas.RUNS:
@@ -163,10 +159,8 @@ class LedgerRow(_ReadWhenAsked):
 
     @classmethod
     def of_values(cls, values: dict[str, Any]) -> Self:
-        """The inverse of `values`, for a row of `pyarrow.Table.to_pylist`.
-
-        Raises:
-            NewerFormat, EarlierFormat: another version of the product wrote it.
+        """The inverse of `values`, for a row of `pyarrow.Table.to_pylist`. Raises NewerFormat, EarlierFormat:
+        another version of the product wrote it.
         """
         refuse_other_formats(values)
         return cls(**{name: _field_value(name, value) for name, value in values.items()})

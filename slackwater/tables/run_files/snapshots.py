@@ -206,9 +206,7 @@ def require_as_recorded(
 ) -> None:
     """Refuse a snapshot (`state`: table → files) whose rows have another hash than its ledger row says. Files
     with seals in the recorded names need no look: readers compare them. All rows of other files are hashed.
-
-    Raises:
-        DamagedSnapshot: with the ways to go on. Facts: seq, run_id.
+    Raises DamagedSnapshot: with the ways to go on. Facts: seq, run_id.
     """
     is_as_written = all(set(state[name]) == set(owner.files.get(name, ())) for name in SNAPSHOT_TABLES)
     paths = [path for name in SNAPSHOT_TABLES for path in state[name]]

@@ -1,5 +1,5 @@
-"""A warehouse: the folder (or URI) with a folder of tables for each pipeline, and the examples' sources. Makes
-the tables, and refuses tables that this version or this pipeline can't write.
+"""A warehouse: the folder (or URI) with a folder of tables for each pipeline, and the examples' sources.
+Makes the tables, and refuses tables that this version or this pipeline can't write.
 """
 
 import os
@@ -98,8 +98,8 @@ class Warehouse:
         )
 
     def stored_tables(self, pipeline: str, sides: Iterable[str] = ()) -> "Tables":
-        """The tables of a pipeline with their columns in storage, for reading; tables of side outputs only for
-        the tags in `sides`.
+        """The tables of a pipeline with their columns in storage, for reading; tables of side outputs only
+        for the tags in `sides`.
 
         Raises:
             NoRuns: the pipeline has no tables here, or not all, because its first run was killed.
@@ -218,8 +218,8 @@ class Tables:
     def refuse_lost_commits(
         self, newest: LedgerRow | None, look: Callable[[Folder], OpenTable | None]
     ) -> None:
-        """Raise LogDamaged as `check_logs` does, for the `newest` row of the ledger and the tables that `look`
-        returns, which were opened after the ledger was read.
+        """Raise LogDamaged as `check_logs` does, for the `newest` row of the ledger and the tables that
+        `look` returns, which were opened after the ledger was read.
         """
         seq, versions = (0, {}) if newest is None else (newest.seq, newest.table_versions)
         names = [name for name in self.folders if name in versions or name == "published"]
@@ -319,8 +319,8 @@ class Tables:
                 self._addition(folder, stored_schemas[name])
 
     def _addition(self, folder: Folder, stored_schema: pa.Schema) -> Callable[[], None]:
-        """The action that adds a table's missing columns, if any. Raises ShapeChanged or NewerFormat: that does
-        not make the stored schema the declared one.
+        """The action that adds a table's missing columns, if any. Raises ShapeChanged or NewerFormat: that
+        does not make the stored schema the declared one.
         """
         if stored_schema.equals(folder.schema):
             return partial(folder.add_columns, [])
@@ -351,8 +351,8 @@ class Tables:
         )
 
     def _refuse_retyped_source(self, stored_schema: pa.Schema) -> None:
-        """Refuse a source with a column of another type than in the first run, which `late_events` has: a table
-        may differ only because its columns are computed from that one. Columns that `stored_schema` has
+        """Refuse a source with a column of another type than in the first run, which `late_events` has: a
+        table may differ only because its columns are computed from that one. Columns that `stored_schema` has
         itself are left to `shape_changed`.
         """
         late = self.folders[_LATE_EVENTS]

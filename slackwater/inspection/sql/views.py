@@ -269,7 +269,6 @@ class LineageViews:
 
 
 def _key_scalars(inspection: Inspection, key: str) -> dict[str, pa.Scalar]:
-    """The values of the key columns, of the key that a person has written. Raises NotAKey: `key` names none.
-    """
+    """The values of the key columns that a person has written as `key`. Raises NotAKey: it names none."""
     timers = inspection.tables["timers"].schema
     return key_scalars([(name, timers.field(name).type) for name in inspection.key_columns()], key)

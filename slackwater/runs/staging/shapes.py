@@ -31,8 +31,7 @@ from slackwater.windowing.snapshot import WindowColumns
 
 
 def check_parkable(pipeline: Pipeline) -> None:
-    """Refuse a pipeline that can't be replayed slice by slice, because it has no ticks. Raises PipelineError.
-    """
+    """Refuse a pipeline without ticks, which can't be replayed slice by slice. Raises PipelineError."""
     subject = f"Pipeline {pipeline.name!r}"
     if pipeline.watermarks.interval_ms == 0:
         raise PipelineError(

@@ -1,5 +1,5 @@
-"""Makes the ledger rows that are no runs: fork, publish, restore, erase, drop. They say which runs are live, or
-which rows are erased. Pure functions from rows to rows; `LedgerWriter.commit` gives them their seqs.
+"""Makes the ledger rows that are no runs: fork, publish, restore, erase, drop. They say which runs are live,
+or which rows are erased. Pure functions from rows to rows; `LedgerWriter.commit` gives them their seqs.
 
 The runs that are live on a branch, in slice order, make up what its readers see. A backfill of the slice of
 run 2 forks behind run 1, runs the slice again on the branch, and publishes the branch. If the new run leaves

@@ -190,8 +190,8 @@ class LedgerReader:
         return _with_one_of(files, np.sort(seq_numbers(head.live)))
 
     def last_runs(self, head: LedgerRow, count: int, until: datetime) -> list[LedgerRow]:
-        """The last `count` live runs of `head`'s branch whose slices end at `until` or before, in slice order.
-        Older files are not read.
+        """The last `count` live runs of `head`'s branch whose slices end at `until` or before, in slice
+        order. Older files are not read.
         """
         seqs, runs = seqs_of(head.live), list[LedgerRow]()
         while seqs and len(runs) < count:
@@ -204,8 +204,8 @@ class LedgerReader:
         return runs[-count:]
 
     def snapshot_owner(self, head: LedgerRow) -> LedgerRow | None:
-        """The row whose files are the current snapshot of `head`'s branch: the last seq of its last live span;
-        None for a branch that was forked at the start of the lineage and has not run yet.
+        """The row whose files are the current snapshot of `head`'s branch: the last seq of its last live
+        span; None for a branch that was forked at the start of the lineage and has not run yet.
         """
         if not head.live:
             return None
@@ -375,7 +375,7 @@ def _ranges(files: StoredFiles, branch: str | None) -> Iterable[tuple[int, int]]
 
 
 def _seqs_in_file(file: StoredFiles) -> tuple[int | None, int | None]:
-    """The least and the greatest seq of a file without statistics, which a table's property may switch off."""
+    """The least and greatest seq of a file without statistics, which a table's property may switch off."""
     [ledger_file] = ledger_files(file)
     bounds = pc.min_max(ledger_file.column("seq"))
     return bounds["min"].as_py(), bounds["max"].as_py()

@@ -102,9 +102,7 @@ class LogDamaged(PermanentError):
 
 
 class PercentInPath(UsageError):
-    """A path of this machine has a percent sign with two digits behind it, which delta-rs takes for one
-    character.
-    """
+    """A local path has a percent sign with two digits behind it, which delta-rs takes for one character."""
 
 
 class SnapshotGone(UsageError):
@@ -112,9 +110,7 @@ class SnapshotGone(UsageError):
 
 
 class DamagedFile(PermanentError):
-    """The contents of a file are not what was written. Facts: uri of the table, path of the file in its
-    folder, wrong (what is wrong with it, as a text).
-    """
+    """A file's contents are not what was written. Facts: uri, path in the table, wrong (a text)."""
 
 
 class DamagedSnapshot(PermanentError):

@@ -21,12 +21,8 @@ _PATTERN_CHARACTERS = str.maketrans({"[": "[[]", "*": "[*]", "?": "[?]"})
 def relation(
     files: StoredFiles, types: Mapping[str, str], derived_columns: Mapping[str, str] | None = None
 ) -> str:
-    """SQL for a table of all rows of `files`, which are local.
-
-    Args:
-        files: files of one table.
-        types: the table's columns, in order: name → type in SQL.
-        derived_columns: partition columns that follow from others: name → SQL.
+    """SQL for a table of all rows of `files`, which are local files of one table. `types` are its columns in
+    order (name → SQL type); `derived_columns` partition columns that follow from others (name → SQL).
     """
     if not files.actions.num_rows:
         columns = ", ".join(f"NULL::{kind} AS {quoted(name)}" for name, kind in types.items())
@@ -74,12 +70,10 @@ def pattern_of(path: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """`name` as an identifier in SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def text(value: Any) -> str:
-    """`value` as a text in SQL."""
     return "'" + str(value).replace("'", "''") + "'"
 
 

@@ -19,7 +19,6 @@ class NoPythonFile(UsageError):
 
 
 def is_uri(location: str) -> bool:
-    """Whether `location` is a URI, of any scheme, and not a path."""
     return "://" in location or location.startswith("file:/")
 
 

@@ -92,7 +92,6 @@ def _fixed_names(table: str) -> frozenset[str]:
 
 
 def shape_changed(uri: str, table: str, stored_schema: pa.Schema, declared_schema: pa.Schema) -> ShapeChanged:
-    """The error for a table whose columns differ from the declared ones."""
     stored_types = {field.name: str(field.type) for field in stored_schema}
     declared_types = {field.name: str(field.type) for field in declared_schema}
     differing = sorted(
@@ -133,7 +132,6 @@ def _way_back(
 def source_retyped(
     uri: str, before: Mapping[str, pa.DataType], retyped_fields: Sequence[pa.Field]
 ) -> ShapeChanged:
-    """The error for a source whose columns had other types `before`; `uri` is the table `late_events`."""
     differences = ", ".join(
         f"{field.name} (it was {before[field.name]}, and is {field.type})" for field in retyped_fields
     )

@@ -1,8 +1,5 @@
 """Parses a key as a person writes it, and finds its rows: `EWR`, `EWR,2013-01-01`, or a JSON list where a
-value holds a comma, `["a,b", 7]`. A date before year 1 or after year 9999 is written as it is shown,
-`2932897 days since 1970`.
-
-Knows no table by name.
+value holds a comma, `["a,b", 7]`. Dates out of years 1–9999 are written as shown, `2932897 days since 1970`.
 """
 
 import json
@@ -55,7 +52,6 @@ def values_of_key(columns: Sequence[str], text: str) -> list[str]:
 
 
 def _of_json(text: str) -> list[str] | None:
-    """The values of a JSON list, as text; None for any other text."""
     try:
         values = json.loads(text)
     except ValueError:

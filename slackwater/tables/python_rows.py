@@ -16,9 +16,7 @@ def python_rows(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
 
 
 def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The values of a column as `to_pylist` returns them; times before year 1 or after year 9999 are text,
-    at any depth.
-    """
+    """The values of a column, see `python_rows`."""
     try:
         return list(column.to_pylist())
     except (OverflowError, ValueError):

@@ -201,12 +201,10 @@ SIDE = "side_"
 
 
 def side_table(tag: str) -> str:
-    """The table of a side output."""
     return f"{SIDE}{tag}"
 
 
 def partitioned_by(table: str) -> tuple[str, ...]:
-    """The partition columns of a table."""
     return PARTITIONED_BY.get(table, ())
 
 
@@ -252,7 +250,6 @@ class Shape:
 
 
 def staged_tables(shape: Shape) -> tuple[str, ...]:
-    """The tables that a run stages rows for."""
     return (*STAGED_TABLES, *(side_table(tag) for tag, _ in shape.sides))
 
 
@@ -303,5 +300,4 @@ def _expand_columns(
 
 
 def table_schemas(shape: Shape) -> dict[str, pa.Schema]:
-    """`table_columns` as Arrow schemas."""
     return {table: pa.schema(list(columns)) for table, columns in table_columns(shape).items()}

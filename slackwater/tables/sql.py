@@ -25,9 +25,7 @@ def query(sql: str, parameters: Sequence[Any] = (), **tables: pa.Table | pads.Da
 
 
 def connect() -> "duckdb.DuckDBPyConnection":
-    """A connection for several statements, for the caller to close. The tables that it registers, and its
-    temporary tables, nobody else sees.
-    """
+    """A connection for the caller to close; nobody else sees its registered and temporary tables."""
     return _database(os.getpid()).cursor()
 
 

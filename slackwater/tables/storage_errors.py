@@ -105,7 +105,6 @@ _PATH = re.compile(r"[^\s<>]*(?<!<)/[^\s<>]*")
 
 
 def cause_of(error: BaseException | str) -> Cause:
-    """The cause of an error, or of the text of one."""
     number = getattr(error, "errno", None)
     text = error if isinstance(error, str) else reason(error)
     if not isinstance(number, int):
@@ -149,7 +148,6 @@ def storage_error(uri: str, action: str, error: BaseException) -> SlackwaterErro
 
 
 def not_writable(uri: str, error: BaseException) -> SlackwaterError:
-    """The error for a failed write."""
     return storage_error(uri, "written", error) or WarehouseNotWritable(
         f"{uri}: can't be written ({reason(error)}). Check the warehouse's path and permissions.", uri=uri
     )

@@ -50,7 +50,6 @@ _REQUESTS_AT_ONCE = 8
 
 
 def refuse_unknown_store(uri: str) -> None:
-    """Raise UnknownStore for a URI of a kind of storage that nothing here can read."""
     match = _SCHEME.match(uri)
     if match is None or (match[1] in _SCHEMES and match[2] == "//"):
         return
@@ -63,7 +62,6 @@ def refuse_unknown_store(uri: str) -> None:
 
 
 def is_local(uri: str) -> bool:
-    """Whether `uri` is a folder of this machine."""
     return "://" not in uri or uri.startswith("file://")
 
 
@@ -100,7 +98,6 @@ def _os_errors(path: str) -> Iterator[None]:
 
 
 def _message(error: Exception) -> str:
-    """The message of an error of a client, without its names of Rust's values."""
     return str(error).partition("\n\nDebug source:")[0]
 
 

@@ -145,8 +145,6 @@ class Warehouse:
 
 @dataclass(frozen=True)
 class Tables:
-    """The tables of one pipeline."""
-
     folders: Mapping[str, Folder]
 
     def __getitem__(self, name: str) -> Folder:
@@ -172,7 +170,6 @@ class Tables:
         }
 
     def records_of_sources(self) -> list[str]:
-        """URIs of the pipeline's records of its sources' files, by name."""
         root = f"{self.folders[_LEDGER].uri.removesuffix(_LEDGER)}{schemas.SOURCE_FILES}"
         selector = pafs.FileSelector("", allow_not_found=True)
         names = sorted(info.path.strip("/") for info in filesystem(root).get_file_info(selector))

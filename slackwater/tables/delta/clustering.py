@@ -73,7 +73,6 @@ class Clustering(NamedTuple):
             yield number, rows if is_of_band.all() else rows.filter(pa.array(is_of_band))
 
     def _bands_by_partition(self, partition: str, files: pa.Table) -> dict[Any, list[tuple[int, int]]]:
-        """Partition value → (least, greatest) of each file that is not small."""
         low, high = f"min.{self.column}", f"max.{self.column}"
         bands: dict[Any, list[tuple[int, int]]] = {}
         if not {low, high} <= set(files.column_names):

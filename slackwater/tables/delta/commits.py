@@ -27,15 +27,12 @@ from slackwater.tables.stores import filesystem, put_first
 
 
 class Owner(Enum):
-    """Whose commit a version of a table is."""
-
     NOBODY = auto()
     OURS = auto()
     ANOTHER = auto()
 
 
 def add_action(file: WrittenFile, now_ms: int, *, changes_data: bool) -> dict[str, Any]:
-    """The action that makes a file part of its table."""
     return {
         "add": {
             "path": file.path,
@@ -49,7 +46,6 @@ def add_action(file: WrittenFile, now_ms: int, *, changes_data: bool) -> dict[st
 
 
 def remove_actions(files: StoredFiles, now_ms: int, *, changes_data: bool) -> list[dict[str, Any]]:
-    """The actions that take files out of their table."""
     return [
         {
             "remove": {

@@ -13,9 +13,7 @@ _THREADS = 4
 
 def map_concurrently(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """`work` on each of `items`, several at once; the results in the items' order. The items must concern
-    tables that do not depend on each other.
-
-    An error of `work` is raised at its item's turn, after `work` has ended for all items.
+    independent tables. An error is raised at its item's turn, after `work` has ended for all.
     """
     with ThreadPoolExecutor(_THREADS, "tables") as threads:
         return threads.map(work, items)

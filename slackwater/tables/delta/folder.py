@@ -45,7 +45,6 @@ _PAUSES_S = (0.1, 0.5)
 
 
 def _mark_of_ours() -> CommitProperties:
-    """What marks a commit of delta-rs as ours."""
     return CommitProperties(custom_metadata={TOKEN: uuid.uuid4().hex})
 
 
@@ -115,7 +114,6 @@ class Folder:
         return self._handles.foreign_commits(since)
 
     def with_schema(self, schema: pa.Schema) -> "Folder":
-        """The same open table, read and written with these columns."""
         folder = replace(self, schema=schema)
         folder._handles.newest, folder._handles.known_to = self._handles.newest, self._handles.known_to
         return folder
@@ -130,18 +128,15 @@ class Folder:
         return self.uri.rstrip("/").rsplit("/", 1)[-1]
 
     def find(self) -> OpenTable | None:
-        """The table as of now; None when there is none yet."""
         return self._handles.take()
 
     def newest_known(self) -> OpenTable | None:
-        """The table as of the newest version that this process knows, for callers who need no newer one or
-        whose commit fails if there is one. In a folder of this machine it is the table as of now: asking
-        costs little, and the folder may have been removed and made again.
+        """The table at the newest version that this process knows, for callers who need no newer one or whose
+        commit fails if there is one. A local folder is asked again: it may have been removed and made again.
         """
         return self._handles.newest_known() or self.find()
 
     def newest_known_or_made(self) -> OpenTable:
-        """As `newest_known`; the table is made empty if it isn't there."""
         return self._handles.newest_known() or self.ensure()
 
     def open(self) -> OpenTable:
@@ -243,7 +238,6 @@ class Folder:
         where: pc.Expression | None = None,
         within: Within | None = None,
     ) -> pa.Table:
-        """`read` at the version of `table`."""
         names = self.schema.names if columns is None else columns
         files = self.files(*([] if within is None else [within]), table=table)
         if within is None and where is not None:

@@ -38,8 +38,6 @@ _FILE_ACTIONS = ("add", "remove", "cdc")
 
 
 class ForeignCommit(NamedTuple):
-    """A commit of somebody else's that changes rows or columns."""
-
     uri: str
     version: int
     operation: str
@@ -52,8 +50,6 @@ class ForeignCommit(NamedTuple):
 
 
 class LoggedCommit(NamedTuple):
-    """A commit as its file has it."""
-
     version: int
     actions: tuple[dict[str, Any], ...]
 
@@ -96,9 +92,7 @@ def commits_between(
 def commits_behind_ours(
     uri: str, newest: int, contents: Mapping[int, bytes] | None = None
 ) -> list[LoggedCommit]:
-    """The commits up to the version `newest`, from our first one since the last checkpoint on. `contents` has
-    files that were read already.
-    """
+    """The commits from our first one since the last checkpoint up to `newest`; `contents` as above."""
     since = max(last_checkpoint(filesystem(uri)).version - 1, NO_VERSION)
     commits = commits_between(uri, since, newest, contents)
     return list(dropwhile(lambda commit: not commit.is_ours, commits))
@@ -119,7 +113,6 @@ def foreign_among(uri: str, commits: Iterable[LoggedCommit]) -> list[ForeignComm
 
 
 def is_foreign(uri: str, commit: LoggedCommit) -> bool:
-    """Whether a commit is not ours and changes rows or columns."""
     if commit.is_ours:
         return False
     for action in commit.actions:
@@ -154,7 +147,6 @@ def _changes_columns(uri: str, version: int, metadata: Mapping[str, Any]) -> boo
 
 
 def refuse_foreign(commits: Iterable[ForeignCommit]) -> None:
-    """Raise ForeignCommits where there are any."""
     commit_list = list(commits)
     if not commit_list:
         return

@@ -38,14 +38,12 @@ class UnbearableFeature(NamedTuple):
 
 
 def refuse_unbearable(uri: str, table: DeltaTable) -> None:
-    """Raise ForeignFeature if the table at `uri` has a feature that reads and writes can't bear."""
     features = list(unbearable_features(table))
     if features:
         raise unbearable(uri, features)
 
 
 def unbearable(uri: str, features: Sequence[UnbearableFeature]) -> ForeignFeature:
-    """The error for a table with such features."""
     names = ", ".join(dict.fromkeys(feature.name for feature in features))
     statements = "; ".join(f"ALTER TABLE delta.`{uri}` {feature.command}" for feature in features)
     pipeline = uri.rstrip("/").split("/")[-2]
@@ -80,5 +78,4 @@ def unbearable_features(table: DeltaTable) -> Iterator[UnbearableFeature]:
 
 
 def is_borne_property(key: str, value: str) -> bool:
-    """Whether a table may keep a property."""
     return not key.startswith(_CONSTRAINT) and _REFUSED_VALUES.get(key, ("", ""))[0] != value.lower()

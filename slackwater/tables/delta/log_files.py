@@ -37,7 +37,6 @@ _EMPTY = "is empty: what that commit changed is lost, and would be passed over i
 
 
 def commit_path(version: int) -> str:
-    """The path of a version's commit in a table's folder."""
     return f"{LOG}/{version:020d}.json"
 
 
@@ -60,7 +59,6 @@ def check_commits(folder: FileSystem, uri: str, newest: int, since: int | None =
 
 
 def content_of(folder: FileSystem, path: str) -> bytes | None:
-    """The content of a file; None where there is none."""
     try:
         with folder.open_input_stream(path) as stream:
             content: bytes = stream.read()
@@ -78,7 +76,6 @@ def content_of_commit(info: Mapping[str, Any], actions: Sequence[dict[str, Any]]
 
 
 def line_count(lines: int) -> dict[str, str]:
-    """What a commit of so many lines says of them."""
     return {LINES: str(lines)}
 
 
@@ -187,7 +184,6 @@ class Checkpoint(NamedTuple):
 
 
 def last_checkpoint(folder: FileSystem) -> Checkpoint:
-    """The last checkpoint by the log's own hint."""
     try:
         hint = json.loads(content_of(folder, HINT) or b"")
         return Checkpoint(int(hint["version"]), int(hint.get("size", 0)))

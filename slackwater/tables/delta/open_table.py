@@ -86,7 +86,6 @@ class OpenTable:
 
     @classmethod
     def of(cls, uri: str, table: DeltaTable) -> "OpenTable":
-        """The table as delta-rs has just opened it."""
         return cls(uri, table, table.version())
 
     def version(self) -> int:
@@ -107,12 +106,10 @@ class OpenTable:
 
     @property
     def contents_of_commits(self) -> dict[int, bytes]:
-        """Version → file content of the commits in `tail`."""
         return {version: commit.content for version, commit in enumerate(self.tail, self.base_version + 1)}
 
     @cached_property
     def table_id(self) -> str:
-        """The id from the table's creation."""
         return str(self.base.metadata().id)
 
     def transaction_version(self, application: str) -> int | None:
@@ -141,10 +138,7 @@ class OpenTable:
 
     @property
     def actions(self) -> pa.Table:
-        """The table's files, one a row (delta-rs calls them add actions): path, size_bytes, num_records,
-        partition values as ``partition.<column>``, statistics as ``min.<column>``, ``max.<column>``,
-        ``null_count.<column>``.
-        """
+        """The files as `actions_of` lists them."""
         if self._listing:
             count, actions = self._listing[-1]
         else:
@@ -172,7 +166,6 @@ class OpenTable:
 
 
 def _after(actions: pa.Table, commits: Sequence[PlainCommit]) -> pa.Table:
-    """The files of a table after some commits."""
     new_files: dict[str, dict[str, Any]] = {}
     # A file that is added once more is the same file, with more said about it.
     gone_paths: set[str] = set()
@@ -191,7 +184,6 @@ def _after(actions: pa.Table, commits: Sequence[PlainCommit]) -> pa.Table:
 
 
 def _listed_files(new_files: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.Table:
-    """Added files in the columns that delta-rs lists."""
     statistics = [json.loads(file.get("stats") or "{}", parse_float=str) for file in new_files]
     columns = []
     for column in schema:
@@ -222,7 +214,6 @@ def _value(statistics: Mapping[str, Any], name: str) -> Any:
 
 
 def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Values of the log as a column."""
     if any(isinstance(value, str) for value in values) and not pa.types.is_string(kind):
         texts = [None if value is None else str(value) for value in values]
         return pa.array(texts, pa.string()).cast(kind)

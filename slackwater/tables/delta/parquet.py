@@ -49,12 +49,10 @@ class Damage(ValueError):
 
 
 def file_format(**options: Any) -> pads.ParquetFileFormat:
-    """The Parquet format for datasets that verify the checksums of pages."""
     return pads.ParquetFileFormat(default_fragment_scan_options=_CHECKED_PAGES, **options)
 
 
 def output_stream(files: pafs.FileSystem, path: str) -> pa.NativeFile:
-    """A new file at `path`, as `SealedWriter` needs it."""
     return files.open_output_stream(path, buffer_size=_BUFFER_BYTES)
 
 
@@ -71,7 +69,6 @@ class SealedWriter:
 
     @property
     def size(self) -> int:
-        """Bytes written so far."""
         return self._file.position
 
     def write(self, rows: pa.Table) -> None:
@@ -79,7 +76,6 @@ class SealedWriter:
         self._writer.write_table(rows)
 
     def close(self) -> None:
-        """Write the footer, sealed."""
         end = self._file.hold_back_footer()
         self._writer.close()
         start = len(end) - _END_BYTES - int.from_bytes(end[-_END_BYTES:-4], "little")
@@ -118,7 +114,6 @@ class _ForwardingFile:
         return self._footer
 
     def forward_footer(self) -> None:
-        """Write the collected bytes to the sink."""
         assert self._footer is not None
         self._write(memoryview(self._footer))
 
@@ -308,7 +303,6 @@ def parse_damaged_file(text: str) -> DamagedFile | None:
 
 
 def damaged_file(uri: str, path: str, wrong: str) -> DamagedFile:
-    """The error for one file. Callers that know its rows add the next step."""
     return DamagedFile(f"{uri}: the file {path} is damaged: {wrong}", uri=uri, path=path, wrong=wrong)
 
 

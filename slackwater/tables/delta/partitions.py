@@ -1,7 +1,5 @@
 """Splits rows of a table by partition, and names partitions as Delta does: values as text, and a folder for
-the files of each.
-
-Knows no table by name and no file. A table has one partition column or none.
+the files of each. Knows no table by name. A table has one partition column or none.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,9 +18,7 @@ def folder_of(columns: Sequence[str], value: str | None) -> str:
 
 
 def partition_of(path: str) -> dict[str, str | None]:
-    """Partition column → value as text of the file at `path`, relative to the table's folder; the inverse of
-    `folder_of`.
-    """
+    """Partition column → value as text of the file at `path` in the table's folder."""
     name_value_pairs = (part.split("=", 1) for part in path.split("/")[:-1])
     return {name: None if value == _NULL else value for name, value in name_value_pairs}
 

@@ -63,10 +63,8 @@ class Parts:
     def add(self, rows: pa.Table, band: int | None = None) -> None:
         """Write `rows` with the table's columns; returns before they are written. Rows keep their order
         unless the table is clustered. A column of texts may be a dictionary, in all pieces or in none. Each
-        `band` has files of its own.
-
-        Raises:
-            WarehouseNotWritable: these rows, or earlier ones, can't be written.
+        `band` has files of its own. Raises WarehouseNotWritable: these rows, or earlier ones, can't be
+        written.
         """
         self._wait()
         if rows.num_rows:
@@ -77,7 +75,6 @@ class Parts:
             self._writing = self._thread.submit(self._write, pa.table(columns).unify_dictionaries(), band)
 
     def close(self) -> list[WrittenFile]:
-        """Close and return all files. Raises WarehouseNotWritable."""
         self._wait()
         return [*self._closed_files, *(file.close() for file in self._open_files.values())]
 

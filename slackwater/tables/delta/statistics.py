@@ -1,7 +1,5 @@
-"""The statistics of a Parquet file in Delta's log: its number of rows, and for each of its first columns the
-number of nulls, the least and the greatest value. Readers prune files by them.
-
-Computed from the rows as they are written, part by part; knows no table and no file.
+"""The statistics of a Parquet file in Delta's log, by which readers prune files: its number of rows, and for
+each of its first columns nulls, least and greatest value. Computed part by part as rows are written.
 """
 
 import json
@@ -71,7 +69,6 @@ class Statistics:
         return self
 
     def to_json(self) -> str:
-        """As the log has it."""
         return json.dumps(
             {
                 "numRecords": self.rows,

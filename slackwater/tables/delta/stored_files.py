@@ -42,20 +42,17 @@ class Within(NamedTuple):
 
     @classmethod
     def only(cls, column: str, value: Any) -> "Within":
-        """Rows that have `value` in `column`."""
         return cls(column, value, value)
 
 
 def actions_of(table: DeltaTable) -> pa.Table:
     """The table's files, one a row (delta-rs calls them add actions): path, size_bytes, num_records,
-    partition values as ``partition.<column>``, statistics as ``min.<column>``, ``max.<column>``,
-    ``null_count.<column>``.
+    ``partition.<column>``, and statistics ``min.<column>``, ``max.<column>``, ``null_count.<column>``.
     """
     return pa.table(table.get_add_actions(flatten=True))
 
 
 def files_within(actions: pa.Table, *bounds: Within) -> pa.Table:
-    """The rows of `actions` whose files may hold rows within all `bounds`."""
     for one in bounds if actions.num_rows else ():
         actions = actions.filter(_may_hold(actions, one))
     return actions
@@ -63,13 +60,8 @@ def files_within(actions: pa.Table, *bounds: Within) -> pa.Table:
 
 @dataclass(frozen=True)
 class StoredFiles:
-    """Some files of a table.
-
-    Attributes:
-        actions: the files, as of `actions_of`.
-        uri, folder: the table's folder.
-        schema: the table's columns.
-        dictionary_columns: columns of texts that are read as dictionaries.
+    """Some files of a table: `actions` as of `actions_of`, and its folder. Texts in `dictionary_columns` are
+    read as dictionaries.
     """
 
     actions: pa.Table
@@ -84,7 +76,6 @@ class StoredFiles:
 
     @property
     def read_schema(self) -> pa.Schema:
-        """The columns as they are read: some texts as dictionaries."""
         kind = pa.dictionary(pa.int32(), pa.string())
         return pa.schema(
             [
@@ -115,7 +106,6 @@ class StoredFiles:
         ]
 
     def within(self, *bounds: Within) -> "StoredFiles":
-        """The files among these that may hold rows within all `bounds`."""
         return replace(self, actions=files_within(self.actions, *bounds))
 
     def may_have_nulls(self, column: str) -> bool:
@@ -192,7 +182,6 @@ class StoredFiles:
         }
 
     def among(self, paths: Iterable[str]) -> "StoredFiles":
-        """The files among these at one of `paths`."""
         if not self.actions.num_rows:
             return self
         path_set = set(paths)
@@ -200,7 +189,6 @@ class StoredFiles:
         return replace(self, actions=self.actions.filter(is_among))
 
     def read(self, columns: Sequence[str], where: pc.Expression | None = None) -> pa.Table:
-        """The rows that `where` selects."""
         with self._naming_damaged_file():
             return self.dataset().to_table(
                 columns=list(columns), filter=where, use_threads=self._bytes > FEW_BYTES
@@ -250,7 +238,6 @@ class StoredFiles:
 
     @contextmanager
     def _naming_damaged_file(self) -> Iterator[None]:
-        """`naming_damaged_file`, which also names a missing file."""
         paths = self.paths
         try:
             with naming_damaged_file(self.uri, self.folder, paths):
@@ -262,7 +249,6 @@ class StoredFiles:
             raise
 
     def _rows_of_log(self) -> list[dict[str, Any]]:
-        """Path as in the log, size in bytes and partition values of each file."""
         if not self.actions.num_rows:
             return []
         return list(self.actions.select(["path", "size_bytes", *self._partitions]).to_pylist())
@@ -279,7 +265,6 @@ class StoredFiles:
         return [name for name in self.actions.column_names if name.startswith(_PARTITION)]
 
     def dataset(self) -> pads.FileSystemDataset:
-        """The files as a dataset, to which readers push down columns and conditions."""
         kind, is_small = file_format(dictionary_columns=self.dictionary_columns), self._bytes <= FEW_BYTES
         fragments = []
         for file in self._rows_of_log():

@@ -104,7 +104,6 @@ class TableHandles:
         return foreign
 
     def refuse_foreign_behind_known(self, table: OpenTable) -> None:
-        """Raise ForeignCommits where others have changed rows or columns since `known_to`."""
         known_to, version = self.known_to, table.version()
         if known_to is not None and version > known_to:
             contents = table.contents_of_commits

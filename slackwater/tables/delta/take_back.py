@@ -57,13 +57,8 @@ FileKey = tuple[str, str]
 
 
 class TakenBack(NamedTuple):
-    """What was done to a table.
-
-    Attributes:
-        uri: the table.
-        features: those that were taken off.
-        commits: the versions of others that were passed over.
-        lost_files: how many files of ours are gone from storage.
+    """The features taken off a table, the versions of others passed over, and how many of our files are
+    gone.
     """
 
     uri: str
@@ -73,8 +68,6 @@ class TakenBack(NamedTuple):
 
 
 class _State(NamedTuple):
-    """Protocol, metadata and files of a version, as the log has them."""
-
     metadata: dict[str, Any]
     files: dict[FileKey, File]
 
@@ -135,9 +128,7 @@ def _features(uri: str) -> tuple[str, ...]:
 
 
 def version_before_others(uri: str) -> int:
-    """The version of a table before the first commit of others, among the commits since the last
-    checkpoint.
-    """
+    """The version before the first commit of others since the last checkpoint."""
     newest = newest_commit(filesystem(uri))
     commits = commits_behind_ours(uri, newest)
     return next((commit.version - 1 for commit in commits if not commit.is_ours), newest)
@@ -197,7 +188,6 @@ def _apply(commit: LoggedCommit, files: dict[FileKey, File]) -> None:
 
 
 def _newest_metadata(commits: Iterable[LoggedCommit], base: _State) -> dict[str, Any]:
-    """The metadata that we have written last."""
     own_metadata = [
         action["metaData"]
         for commit in commits
@@ -209,9 +199,7 @@ def _newest_metadata(commits: Iterable[LoggedCommit], base: _State) -> dict[str,
 
 
 def _plain_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Metadata without what can't be borne: properties, and the mapping of columns that have kept their
-    names.
-    """
+    """Metadata without unbearable properties and the mapping of columns, which have kept their names."""
     properties = {
         key: value
         for key, value in metadata.get("configuration", {}).items()

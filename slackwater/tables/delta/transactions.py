@@ -27,9 +27,7 @@ class CommitFacts(NamedTuple):
 
 @dataclass(frozen=True)
 class Transactions:
-    """The commits of one table with a transaction of an application, whose versions rise with the table's. A
-    commit is read once.
-    """
+    """The commits of one table with an application's transactions, whose versions rise; each is read once."""
 
     folder: Folder
     application: str

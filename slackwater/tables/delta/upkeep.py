@@ -29,8 +29,6 @@ _TRIES = 20
 
 
 class PartitionSize(NamedTuple):
-    """How much a partition holds."""
-
     files: int
     rows: int
     bytes: int
@@ -53,7 +51,6 @@ class TableUpkeep:
     large_bytes: int = 16 << 20
 
     def partitions(self, column: str) -> dict[str, PartitionSize]:
-        """Value of the partition column → how much its partition holds."""
         actions = self.folder.open().actions
         if not actions.num_rows:
             return {}
@@ -130,10 +127,8 @@ class TableUpkeep:
     def compact(self) -> int:
         """Merge the small files of each partition into one, in a commit that changes no data; returns how
         many files fewer there are. Rows keep their order, except in a clustered table. Files that somebody
-        else has replaced meanwhile are left out, so two compactions at once replace a file once.
-
-        Raises:
-            CommitConflict: somebody else has rewritten all of them, or never stops committing.
+        else has replaced meanwhile are left out, so two compactions at once replace a file once. Raises
+        CommitConflict: somebody else has rewritten all of them, or never stops committing.
         """
         table = self.folder.open()
         files = self._files(table)
@@ -213,9 +208,7 @@ def _count(files: StoredFiles, where: pc.Expression, column: str) -> int:
 
 
 class _Size(NamedTuple):
-    """The column of the log that measures files, the size below which one is small, and the size from which
-    several are large together.
-    """
+    """The log's column that measures files, the size below which one is small, and the size to fill up to."""
 
     column: str
     small: int

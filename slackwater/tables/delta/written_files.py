@@ -1,7 +1,4 @@
-"""Writes a Parquet file of a Delta table, and says how such files are encoded.
-
-Commits nothing, and knows no table by name.
-"""
+"""Writes a Parquet file of a Delta table, and says how such files are encoded. Commits nothing."""
 
 import os
 from collections.abc import Sequence
@@ -52,13 +49,11 @@ _FILES = pa.schema(
 
 
 def table_of_files(files: Sequence[WrittenFile]) -> pa.Table:
-    """Files as rows, for the way from a task to the driver."""
     rows = [{**vars(file), "partition": list(file.partition.items())} for file in files]
     return pa.Table.from_pylist(rows, schema=_FILES)
 
 
 def files_of_table(table: pa.Table) -> list[WrittenFile]:
-    """The inverse of `table_of_files`."""
     rows = table.select(_FILES.names).to_pylist()
     return [WrittenFile(**{**row, "partition": dict(row["partition"])}) for row in rows]
 
@@ -74,12 +69,9 @@ def write_file(
     searched_columns: Sequence[str] | None = None,
 ) -> WrittenFile:
     """Write `table` (without its partition columns) as a Parquet file below the folder `uri`, at `path` with
-    the seal before its suffix. The log will get statistics for `searched_columns`, by default for all.
-    For `as_differences` and `columns_with_bounds` see `encoding`. Columns may be dictionaries; readers do not
-    see it.
-
-    Raises:
-        WarehouseNotWritable: the folder can't be written.
+    the seal before its suffix. The log gets statistics for `searched_columns`, by default for all. For
+    `as_differences` and `columns_with_bounds` see `encoding`. Columns may be dictionaries. Raises
+    WarehouseNotWritable.
     """
     files = filesystem(uri)
     rows = _not_nullable_where_possible(table.unify_dictionaries())
@@ -128,9 +120,8 @@ def columns_as_differences(rows: pa.Table) -> list[str]:
 
 
 def _hardly_repeats(column: pa.ChunkedArray) -> bool:
-    """Whether a column of integers or times is better stored as differences than with a dictionary. Its first
-    rows decide: they have too many values for a dictionary, or integers so close together that differences
-    are no longer than places in one.
+    """Whether a column of integers or times is better stored as differences than with a dictionary, by its
+    first rows: too many values, or integers so close that differences are no longer than places in one.
     """
     kind = column.type
     if not pa.types.is_signed_integer(kind) and not pa.types.is_timestamp(kind):

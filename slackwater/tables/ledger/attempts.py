@@ -58,7 +58,6 @@ class Attempt:
 
     @property
     def is_upkeep(self) -> bool:
-        """Whether it is the claim of an upkeep and not a try at a slice."""
         return self.step == UPKEEP
 
     @property
@@ -71,13 +70,10 @@ class Attempt:
 
 
 class AttemptsReader:
-    """Reads the attempts of one pipeline."""
-
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
 
     def find(self, run_id: str) -> Attempt | None:
-        """The newest row of the attempt `run_id`, or None."""
         return self._newest(pc.field("run_id") == run_id, Within.only("run_id", run_id)).get(run_id)
 
     def newest_rows(self, without: Container[str] = ()) -> list[Attempt]:
@@ -111,7 +107,6 @@ class AttemptsReader:
         return len(self._newest(where, files=files))
 
     def starting_at(self, slice_start: datetime) -> list[Attempt]:
-        """`newest_rows` of attempts at slices that begin at `slice_start`."""
         where, within = pc.field("slice_start") == slice_start, Within.only("slice_start", slice_start)
         rows = self._newest(where, within).values()
         return sorted((row for row in rows if not row.is_upkeep), key=lambda row: (row.at, _progress(row)))
@@ -142,7 +137,6 @@ class AttemptsReader:
         within: Within | None = None,
         files: StoredFiles | None = None,
     ) -> dict[str, Attempt]:
-        """run_id → the newest of its rows that `where` selects."""
         newest: dict[str, Attempt] = {}
         if files is None:
             files = self.folder.files()
@@ -157,7 +151,6 @@ class AttemptsReader:
 
 
 def _in_order(newest_rows: dict[str, Attempt]) -> list[Attempt]:
-    """Rows of attempts at slices, in the order of their times."""
     return sorted(
         (row for row in newest_rows.values() if not row.is_upkeep), key=lambda row: (row.at, _progress(row))
     )
@@ -187,8 +180,6 @@ def _progress(row: Attempt) -> int:
 
 
 class AttemptsWriter(AttemptsReader):
-    """Appends to the attempts of one pipeline."""
-
     def record(self, attempt: Attempt, now: datetime, **changes: object) -> Attempt:
         """Append `attempt` with `changes` at the time `now`; returns the new row."""
         row = replace(attempt, **{**changes, "at": now})  # type: ignore[arg-type]
@@ -202,9 +193,8 @@ class AttemptsWriter(AttemptsReader):
         rivals: Callable[[Attempt], bool] = lambda holder: True,
     ) -> Attempt | None:
         """Take the lease: append `attempt` as claimed, with its number among the tries at its slice, and
-        return that row; None when somebody else holds the lease. Of two claims at once one wins.
-
-        `rivals` says whether a holder counts: one that works on another branch does not.
+        return that row; None when a holder for whom `rivals` is true (one on the same branch) has it. Of two
+        claims at once one wins.
         """
         table, is_as_of_now = self.folder.newest_known_or_made(), False
         while True:

@@ -17,12 +17,8 @@ _PANES = "panes"
 
 
 class Gap(NamedTuple):
-    """Consecutive corrections of a ledger row and key group that were erased.
-
-    Attributes:
-        seq, key_group: the ledger row and key group.
-        first: the number of the first one in the order of delivery, counted from 0, with earlier erased ones.
-        rows: the number of corrections.
+    """Consecutive corrections of a ledger row (`seq`) and key group that were erased: the number of the
+    `first` in the order of delivery, from 0, earlier erased ones included, and how many `rows`.
     """
 
     seq: int
@@ -57,22 +53,18 @@ class ErasedRows:
 
     @classmethod
     def of_values(cls, values: dict[str, Any]) -> Self:
-        """From one struct of the column `erased`, as plain values."""
         texts = {name: tuple(values[name] or ()) for name in ("removed", "files")}
         gaps = tuple(Gap(**gap) for gap in values.get("gaps") or ())
         return cls(**{**values, **texts, "gaps": gaps})
 
     def values(self) -> dict[str, Any]:
-        """The inverse of `of_values`."""
         return {**vars(self), "gaps": [gap._asdict() for gap in self.gaps]}
 
 
 @dataclass(frozen=True)
 class Remainders:
-    """What is left of runs after some erasures.
-
-    Attributes:
-        of_runs: run_id → the rows erased of it, oldest erasure first.
+    """What is left of runs after some erasures. `of_runs`: run_id → the rows erased of it, oldest erasure
+    first.
     """
 
     of_runs: dict[str, list[ErasedRows]] = field(default_factory=dict)

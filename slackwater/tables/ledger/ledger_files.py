@@ -39,9 +39,7 @@ _COLUMNS_OF_LOOPS = ("seq", "run_id", "kind", "branch", "slice_start", "slice_en
 
 
 class _Identity(NamedTuple):
-    """What tells a file from all others. Of an object store, which gives no other file the name of one, it
-    is the name.
-    """
+    """What tells a file from all others: in an object store, which never gives a name twice, the name."""
 
     uri: str
     path: str
@@ -50,11 +48,7 @@ class _Identity(NamedTuple):
 
 
 class LedgerFile:
-    """One file of a ledger. Its columns are read when they are asked for, and kept.
-
-    Args:
-        files: the one file.
-    """
+    """One file of a ledger (`files` has that one). Its columns are read when they are asked for, and kept."""
 
     def __init__(self, files: StoredFiles) -> None:
         # Not the statistics of all files of the table, which a part of the actions would hold in memory.
@@ -84,7 +78,6 @@ class LedgerFile:
         return self.column(name)
 
     def value(self, name: str, place: int) -> Any:
-        """The value of a column in the row at `place`, as `LedgerRow.of_values` takes it."""
         values = self._values.get(name)
         if values is not None:
             return values[place]
@@ -97,7 +90,6 @@ class LedgerFile:
         return self._all_values(name)[place]
 
     def last_live_seq(self, place: int) -> int | None:
-        """The last seq of the column `live` in the row at `place`; None where no run is live."""
         if _LIVE in self._values:
             spans = self._values[_LIVE][place]
             return spans[-1]["last_seq"] if spans else None
@@ -105,7 +97,6 @@ class LedgerFile:
         return None if live is None or not len(live) else live[-1]["last_seq"].as_py()
 
     def rows(self, places: Sequence[int]) -> list[LedgerRow]:
-        """The rows at `places`; they read their columns when these are asked for."""
         new_places = [place for place in places if place not in self._rows]
         if new_places:
             rows = LedgerRow.all_stored(self, new_places)
@@ -186,7 +177,6 @@ def rows_of_files(files: StoredFiles, condition: Condition | None = None) -> lis
 
 
 def rows_at(files: Sequence[LedgerFile], places: Longs) -> list[LedgerRow]:
-    """The rows at `places`, int64[n], among the rows of the files, counted from file to file."""
     ends = np.cumsum([len(file) for file in files])
     numbers = np.searchsorted(ends, places, side="right")
     order = np.argsort(numbers, kind="stable")

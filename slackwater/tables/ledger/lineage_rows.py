@@ -116,12 +116,8 @@ def publish_row(
 def restore_row(
     main: LedgerRow, to: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None = None
 ) -> LedgerRow:
-    """The row that makes live exactly the runs that were live after the row `to`.
-
-    Args:
-        main: main's head; the parent to commit it on.
-        owner: the run whose snapshot is the current one afterwards.
-        start: where the lineage begins.
+    """The row that makes live exactly the runs that were live after the row `to`. `main` is main's head, the
+    parent to commit it on; `owner` the run whose snapshot is then the current one; `start` the lineage's.
     """
     return LedgerRow(
         seq=0,
@@ -141,11 +137,7 @@ def rebuild_row(
     main: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None = None
 ) -> LedgerRow:
     """A publish row with the same live runs: rolling it forward compares `published` with all live panes.
-
-    Args:
-        main: main's head; the parent to commit it on.
-        owner: the run whose snapshot is the current one, before and afterwards.
-        start: where the lineage begins.
+    Arguments as for `restore_row`.
     """
     return LedgerRow(
         seq=0,
@@ -163,7 +155,6 @@ def rebuild_row(
 
 
 def is_rebuild(row: LedgerRow) -> bool:
-    """Whether a row was made by `rebuild_row`."""
     return row.kind == RowKind.PUBLISH and row.run_id.startswith(f"{_REBUILD}-")
 
 

@@ -80,7 +80,6 @@ class LiveRuns(Sequence[LedgerRow]):
         raise TypeError("live runs are compared by their rows")
 
     def where(self, is_wanted: Booleans) -> Self:
-        """Those for which bool[n] holds."""
         return self._at(self.places[is_wanted])
 
     def column(self, name: str) -> pa.ChunkedArray:

@@ -32,12 +32,8 @@ INPUT = "overrides"
 
 @dataclass(frozen=True, kw_only=True)
 class Override:
-    """One row of `overrides`, columns in the documented order (`slackwater.tables.schemas.OVERRIDES`).
-
-    Attributes:
-        row_hash: names the source row (`slackwater.engine.source.overrides`).
-        arrival_time: the arrival that the row has from now on.
-        true_arrival: the arrival that the source has.
+    """One row of `overrides` (`slackwater.tables.schemas.OVERRIDES`): `row_hash` names the source row
+    (`slackwater.engine.source.overrides`), `arrival_time` is its new arrival, `true_arrival` the source's.
     """
 
     row_hash: str
@@ -48,13 +44,10 @@ class Override:
 
 
 class OverridesReader:
-    """Reads the overrides of one pipeline."""
-
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
 
     def rows(self) -> list[Override]:
-        """All overrides, oldest first."""
         return _rows(self.folder.read())
 
     def known_rows(self) -> list[Override]:
@@ -64,12 +57,8 @@ class OverridesReader:
 
 
 class OverridesWriter(OverridesReader):
-    """Appends to the overrides of one pipeline."""
-
     def add(self, rows: Sequence[Override], clock: Callable[[], datetime]) -> list[Override]:
-        """Append the `rows` that change an arrival, with an `at` after all earlier ones; returns the new
-        rows.
-        """
+        """Append the `rows` that change an arrival, with an `at` after all earlier ones; returns them."""
         while True:
             table = self.folder.ensure()
             overrides = _rows(self.folder.read_at(table))
@@ -105,15 +94,12 @@ def count_known_to(row: LedgerRow) -> int:
 
 
 def arrival_in(moved_rows: MovedRows, override: Override) -> datetime:
-    """The arrival of the row of `override` in a lineage."""
     newest_override = moved_rows.get(override.row_hash)
     return override.true_arrival if newest_override is None else newest_override.arrival_time
 
 
 def moved_rows_from(moved_rows: MovedRows, overrides: Sequence[Override], start: datetime) -> MovedRows:
-    """`moved_rows`, which a lineage has moved so far, after a slice that begins at `start` and knows these
-    `overrides`.
-    """
+    """`moved_rows` of a lineage after one more slice that begins at `start` and knows `overrides`."""
     moved_rows = dict(moved_rows)
     for override in overrides:
         if min(arrival_in(moved_rows, override), override.arrival_time) >= start:

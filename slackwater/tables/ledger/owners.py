@@ -10,16 +10,12 @@ from pathlib import Path
 
 
 def this_process() -> str:
-    """This process as the owner of a claim."""
     return owner_of(os.getpid(), _start_ticks(os.getpid()) or "")
 
 
 def owner_of(pid: int, start_ticks: str) -> str:
-    """The name of a process of this place: ``host/place/pid/start ticks``.
-
-    Args:
-        pid: its id.
-        start_ticks: when it started, in the kernel's ticks: process ids are used again.
+    """The name of a process of this place: ``host/place/pid/start ticks``; process ids are used again, so it
+    has the kernel's start ticks.
     """
     return f"{socket.gethostname()}/{process_place()}/{pid}/{start_ticks}"
 

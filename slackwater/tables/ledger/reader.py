@@ -90,7 +90,6 @@ class LedgerReader:
         return dict(_values(self._files(), "run_id", "seq"))
 
     def by_run_id(self, run_id: str) -> LedgerRow | None:
-        """The row of the run `run_id`; None where it was not committed."""
         files = self._files(Within.only("run_id", run_id))
         return next(iter(self._rows(files, _has("run_id", run_id))), None)
 
@@ -215,12 +214,10 @@ class LedgerReader:
         return self.row(last)
 
     def erasures(self) -> list[LedgerRow]:
-        """The rows of the ledger that have erased rows of the tables, oldest first."""
         files = self._files(Within.only("kind", RowKind.ERASE))
         return rows_of_files(files, _has("kind", RowKind.ERASE))
 
     def remainders(self) -> Remainders:
-        """What erasures have left of each run."""
         return Remainders.after(row.erased for row in self.erasures())
 
     def erasing_versions(self, table: str, table_id: str) -> frozenset[int]:
@@ -300,7 +297,6 @@ def _values(
 
 
 def _has(column: str, value: str) -> Condition:
-    """Rows that have `value` in a column of texts."""
     return lambda file: pc.equal(file.column(column), value)
 
 
@@ -328,7 +324,6 @@ def _is_newest_of(branch: str, first: int, last: int) -> Condition:
 
 
 def _are_among(seqs: Longs, sorted_seqs: Longs) -> Booleans:
-    """Whether each of `seqs` is one of `sorted_seqs`."""
     places = np.searchsorted(sorted_seqs, seqs)
     is_among: Booleans = np.append(sorted_seqs, -1)[places] == seqs
     return is_among
@@ -344,7 +339,6 @@ def _places_of(seqs: Longs, stored_seqs: Longs) -> Longs:
 
 
 def _with_one_of(files: StoredFiles, seqs: Longs) -> StoredFiles:
-    """The files that may hold a row of one of `seqs`, which ascend."""
     if not {"min.seq", "max.seq"} <= set(files.actions.column_names):
         return files
     first, last = (files.actions.column(name).fill_null(bound) for name, bound in _SEQ_BOUNDS)
@@ -382,7 +376,6 @@ def _seqs_in_file(file: StoredFiles) -> tuple[int | None, int | None]:
 
 
 def _with_other_branches(files: StoredFiles, branch: str) -> StoredFiles:
-    """The files of the ledger that may hold rows of other branches than `branch`."""
     if not {"min.branch", "max.branch"} <= set(files.actions.column_names):
         return files
     bounds = (files.actions.column(name).to_pylist() for name in ("min.branch", "max.branch"))

@@ -31,7 +31,6 @@ _NOUNS = {RowKind.PUBLISH: "publication", RowKind.ERASE: "erasure"}
 
 
 def noun_of(kind: str) -> str:
-    """What a row of this kind is called: `run`, `publication`."""
     return _NOUNS.get(RowKind(kind), kind)
 
 

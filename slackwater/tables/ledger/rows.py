@@ -122,7 +122,6 @@ class LedgerRow(_ReadWhenAsked):
     place_reason: str | None = None
 
     def is_live_in(self, head: "LedgerRow") -> bool:
-        """Whether this row's run is part of the branch that `head` ends."""
         return any(span.first_seq <= self.seq <= span.last_seq for span in head.live)
 
     @property
@@ -167,9 +166,7 @@ class LedgerRow(_ReadWhenAsked):
 
     @classmethod
     def stored(cls, columns: StoredColumns, place: int) -> Self:
-        """The row at `place` of some columns, which are not newer than this version; each is read when it is
-        asked for.
-        """
+        """The row at `place` of columns that are not newer than this version; each is read when asked for."""
         row = object.__new__(cls)
         object.__setattr__(row, "_columns", columns)
         object.__setattr__(row, "_place", place)
@@ -177,7 +174,6 @@ class LedgerRow(_ReadWhenAsked):
 
     @classmethod
     def all_stored(cls, columns: StoredColumns, places: Sequence[int]) -> list[Self]:
-        """The rows at `places`, as of `stored`."""
         rows = [object.__new__(cls) for _ in places]
         _set(cls, rows, "_columns", repeat(columns, len(rows)))
         _set(cls, rows, "_place", places)
@@ -208,11 +204,8 @@ def _field_value(name: str, value: Any) -> Any:
 
 
 def refuse_other_formats(values: dict[str, Any]) -> None:
-    """Refuse a row, given by its columns, of a format that this version does not read.
-
-    Raises:
-        NewerFormat: with the version to install.
-        EarlierFormat: a version before 0.2.0 wrote it.
+    """Raise NewerFormat, with the version to install, or EarlierFormat (from before 0.2.0) for a row's
+    values.
     """
     if (values["version"] or "").startswith(EARLIER_VERSIONS):
         raise EarlierFormat(
@@ -234,11 +227,8 @@ def refuse_other_formats(values: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class Branch:
-    """A branch beside main.
-
-    Attributes:
-        fork: the row that made the branch; its live runs are those that the branch began with.
-        head: the newest row of the branch.
+    """A branch beside main: `fork`, the row that made it, has the live runs it began with; `head` is its
+    newest.
     """
 
     fork: LedgerRow

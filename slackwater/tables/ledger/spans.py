@@ -29,7 +29,6 @@ def seqs_of(live: Spans) -> tuple[int, ...]:
 
 
 def spans_of(seqs: Sequence[int]) -> Spans:
-    """The inverse of `seqs_of`: seqs in slice order as the fewest spans."""
     if not seqs:
         return ()
     breaks = [place for place, (seq, following) in enumerate(pairwise(seqs), 1) if following != seq + 1]
@@ -44,7 +43,6 @@ def followed_by(live: Spans, seq: int) -> Spans:
 
 
 def concatenation(live: Spans, following: Spans) -> Spans:
-    """The seqs of `live` and then of `following`."""
     if live and following and live[-1].last_seq == following[0].first_seq - 1:
         return (*live[:-1], Span(live[-1].first_seq, following[0].last_seq), *following[1:])
     return live + following
@@ -80,12 +78,10 @@ def in_common(a: Spans, b: Spans) -> int:
 
 
 def count_of(live: Spans) -> int:
-    """How many seqs are live."""
     return sum(last - first + 1 for first, last in live)
 
 
 def seq_numbers(live: Spans) -> Longs:
-    """`seqs_of` as int64[n]."""
     firsts, lasts = np.array(live, np.int64).reshape(-1, 2).T
     counts = lasts - firsts + 1
     before = np.cumsum(counts) - counts

@@ -74,11 +74,8 @@ class LedgerWriter(LedgerReader):
         committed_at: Callable[[], datetime],
         heads: Mapping[str, int | None],
     ) -> list[LedgerRow]:
-        """`commit` as the version after `table`, if each branch has the head of `heads` there.
-
-        Raises:
-            LostRaceError: a branch has another head.
-            CommitConflict: the ledger has moved since `table`.
+        """`commit` as the version after `table`. Raises LostRaceError: a branch has another head than
+        `heads`; CommitConflict: the ledger has moved since `table`.
         """
         files = self.folder.files(table=table)
         newest_rows = {name: self._newest_of(files, name) for name in heads}

@@ -59,7 +59,6 @@ class RetentionFacts:
 
     @cached_property
     def known_run_ids(self) -> set[str]:
-        """The ids of runs in the ledger or `attempts`."""
         is_run = pc.is_in(self.rows.column("kind"), value_set=pa.array(sorted(RUN_KINDS), pa.string()))
         run_ids = self.rows.column("run_id").filter(is_run).to_pylist()
         return {*run_ids, *(attempt.run_id for attempt in self.attempts)}

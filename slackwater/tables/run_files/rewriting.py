@@ -132,8 +132,6 @@ class Selection:
 
 
 class _RowTotal:
-    """The number of erased rows, and their content hash."""
-
     def __init__(self) -> None:
         self.rows, self._hash = 0, ContentHash()
 
@@ -183,7 +181,6 @@ def put_all_in_place(folder: Folder, erased_rows: Sequence[ErasedRows]) -> None:
 
 
 def describe_file(folder: Folder, path: str) -> WrittenFile:
-    """A file in the folder that is not part of the table, described for a commit."""
     files, statistics = filesystem(folder.uri), Statistics()
     with open_verified(folder.uri, files, path) as file:
         for batch in file.iter_batches():

@@ -42,7 +42,6 @@ def absent_files(uri: str, paths: Sequence[str]) -> list[str]:
 
 
 def snapshot_files(tables: Tables, name: str, owner: LedgerRow | None) -> tuple[str, ...]:
-    """The paths of the files in a snapshot table with the snapshot of the run `owner`."""
     recorded_paths = () if owner is None else owner.files.get(name, ())
     if owner is None or not recorded_paths:
         return ()
@@ -50,9 +49,7 @@ def snapshot_files(tables: Tables, name: str, owner: LedgerRow | None) -> tuple[
 
 
 def stored_snapshot(folder: Folder, owner: LedgerRow | None) -> StoredFiles:
-    """The files in a snapshot table with the snapshot of the run `owner`, for readers of some columns or
-    rows. Raises SnapshotGone: they were dropped and deleted.
-    """
+    """The files in a snapshot table with the snapshot of the run `owner`. Raises SnapshotGone."""
     recorded_paths = () if owner is None else owner.files.get(folder.name, ())
     if owner is None or not recorded_paths:
         return _stored_files(folder, {})
@@ -246,7 +243,6 @@ def ways_on(tables: Tables, pipeline: str, row: LedgerRow) -> str:
 
 
 def _known_paths(folder: Folder, run_id: str, recorded_paths: tuple[str, ...]) -> tuple[str, ...]:
-    """A run's files in a table, by the log as far as this process knows it."""
     return _paths_in_log(folder, run_id, folder.newest_known()) if recorded_paths else ()
 
 

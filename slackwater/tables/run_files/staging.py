@@ -50,7 +50,6 @@ def unpack(text: str) -> tuple[str | None, LedgerRow]:
 
 
 def declaration_of(attempts: AttemptsReader, run_id: str) -> dict[str, Any] | None:
-    """The recorded declaration of a run as plain values, or None."""
     attempt = attempts.find(run_id)
     values = {} if attempt is None or attempt.ledger_row is None else json.loads(attempt.ledger_row)
     return values.get("declaration")

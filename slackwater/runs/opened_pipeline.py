@@ -74,7 +74,6 @@ class OpenedPipeline:
 
     @cached_property
     def registry(self) -> Registry:
-        """The pipelines of this command: ours and the user's. Raises PipelinesFileError."""
         return registry.load(self.pipelines)
 
     @cached_property
@@ -100,7 +99,6 @@ class OpenedPipeline:
 
     @property
     def config_hash(self) -> str:
-        """SHA-256 of the declarations."""
         return registry.config_hash(self.pipeline)
 
     @property
@@ -202,7 +200,6 @@ class OpenedPipeline:
                     warn(f"  {state.backlog:,} corrections wait for the sink {sink.name}")
 
     def branch_publisher(self) -> BranchPublisher:
-        """Makes branches live, and says beforehand what that would change."""
         version = registry.product_version()
         return BranchPublisher(self.pipeline, self.warehouse, self.tables, self.roll_forward, version)
 

@@ -44,9 +44,8 @@ class Work(Protocol):
 
 @contextmanager
 def report_to(manifest: str | Path | None, work: Work) -> Iterator[None]:
-    """Run `work` in a block; write how it ended to `manifest`, a path or a URI, and end the errors there
-    that another try would meet again. Other errors leave the block without a manifest, and without
-    `manifest` every error does.
+    """Run `work` in a block; write how it ended to `manifest` (path or URI), and end the errors there that
+    another try would meet again. Other errors, and without `manifest` all, leave the block.
     """
     if manifest is None:
         yield

@@ -140,7 +140,6 @@ class CatchUp:
 
 
 def _lines_with_warnings(pipeline: Pipeline, staged_slice: StagedSlice) -> Iterator[str]:
-    """The lines on a slice, with the checks that warn, and the failed ones that a person has accepted."""
     yield from lines_of(pipeline, staged_slice)
     for check in staged_slice.checks:
         if not check.passed and check.severity == "warn":

@@ -48,9 +48,7 @@ def refuse_endless(pipeline: Pipeline) -> None:
 
 
 def close(steps: Evaluator) -> LedgerRow | None:
-    """Close main; None where it is closed already. Raises NothingToClose, NeverEnds, and as
-    `Evaluator.execute`.
-    """
+    """Close main; None where it is closed. Raises NothingToClose, NeverEnds, and as `Evaluator.execute`."""
     prepared_runner = steps.prepared_runner
     steps.publisher.roll_forward.finish()
     refuse_endless(prepared_runner.runner.pipeline)

@@ -82,8 +82,7 @@ class Erasure:
         return {item.folder.name: count for item in self._selections(persons) if (count := item.count())}
 
     def run(self, persons: Sequence[Person], reason: str) -> LedgerRow | None:
-        """Erase, record and delete. Returns the ledger row; None where there was nothing to erase or to
-        record.
+        """Erase, record and delete. Returns the ledger row; None where there was nothing to erase or record.
 
         Raises:
             StillInSource, LeaseHeld, LostRaceError: nothing was changed.
@@ -317,7 +316,6 @@ def _newest_commits(newest: PinnedSource, read_versions: Iterable[int]) -> list[
 
 
 def describe_erasure(row: LedgerRow) -> str:
-    """What the erasure of a ledger row took out, as a sentence without its full stop."""
     counts: Counter[str] = Counter()
     for item in row.erased:
         counts[item.table] += item.rows if item.removed else 0

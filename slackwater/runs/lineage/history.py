@@ -117,7 +117,6 @@ class History:
         return horizon
 
     def old_rows(self) -> list[OldRows]:
-        """The rows that `drop` may take away now, table by table."""
         horizon = self.horizon()
         if horizon is None:
             return []

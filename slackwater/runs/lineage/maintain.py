@@ -163,9 +163,8 @@ class Maintenance:
         return RetentionFacts(attempts, rows, newest_rows, ledger.branches())
 
     def _tables(self) -> list[tuple[str, TableUpkeep]]:
-        """All existing tables. Snapshots have files of their own for each run, and are dropped instead of
-        compacted; where runs share files, their rows are in the order of the slices, with whose starts run
-        ids begin.
+        """All existing tables. Snapshots have files for each run and are dropped, not compacted; where runs
+        share files, rows are in the order of slices, with whose starts run ids begin.
         """
         by_run = {name for name in self.tables.folders if name in STAGED_TABLES or name.startswith(SIDE)} - {
             *SNAPSHOT_TABLES

@@ -24,9 +24,7 @@ from slackwater.tables.named_keys import NotAKey, scalar_of, values_of_key
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody whose rows are erased: the rows in which every column of `values` has its value, which is
-    cast from text to the type of the column.
-    """
+    """Somebody whose rows are erased: in them each column of `values` has its value, cast from text."""
 
     values: tuple[tuple[str, str], ...]
 

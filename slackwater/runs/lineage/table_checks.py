@@ -52,8 +52,7 @@ _BROKEN_LINKS = """
 
 @dataclass(frozen=True)
 class TableFact:
-    """One comparison: the `recorded` value of the ledger (or of the table from which it follows) with the
-    `stored` one.
+    """One comparison of the `recorded` value (of the ledger or another table) with the `stored` one.
 
     Attributes:
         table: the table, or several with one hash in the ledger.
@@ -105,7 +104,6 @@ class TableChecks:
             yield from self._facts_unless_damaged(SOURCE_FILES, None, partial(self._record, uri))
 
     def _foreign_commits(self) -> list[TableFact]:
-        """A fact for each commit of others that has changed rows or columns."""
         step = (
             f"`slackwater publish {self.pipeline} --rebuild` takes the table back to what runs have written."
         )
@@ -142,7 +140,6 @@ class TableChecks:
         return [_unreadable(table, None if row is None else row.seq, step)]
 
     def _live_runs(self) -> list[LedgerRow]:
-        """The live runs of main and of branches, each once."""
         ledger = self.tables.ledger
         heads = [ledger.head(), *(branch.head for branch in ledger.branches())]
         runs = {run.seq: run for head in heads if head is not None for run in ledger.live_runs(head)}

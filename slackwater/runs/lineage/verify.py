@@ -204,7 +204,6 @@ class _ComparedRows:
     key_groups: int
 
     def differences(self, names: Sequence[str]) -> Iterator[TableDifference]:
-        """The tables among `names` whose rows differ."""
         for name in names:
             recorded_files, replayed_files = self._recorded_files(name), self._replayed_files(name)
             only_recorded, only_replayed, examples = 0, 0, list[pa.Table]()

@@ -34,8 +34,7 @@ def predicted_seconds(inputs: PlanInputs, engine: str, *, needs_spark: bool) -> 
 
 
 def warn_of_one_key(pipeline: Pipeline, memory_mb: int) -> list[str]:
-    """The sentence on windows of all rows that one task can't hold: they have one key, which nothing
-    divides."""
+    """The sentence on windows of all rows that one task can't hold, because they have one key."""
     limit_mb = IDLE_MB + state_memory_mb()
     if pipeline.keys or memory_mb <= limit_mb:
         return []

@@ -41,7 +41,6 @@ class TouchedWindows:
 def count_touched_windows(
     inputs: PlanInputs, owner: LedgerRow | None, points: Sequence[pa.Table], sample: KeyGroupSample
 ) -> TouchedWindows:
-    """The windows of the snapshot of `owner` and of `published` that `points`, of `sample`, touch."""
     tables, pipeline = inputs.tables, inputs.pipeline
     if tables is None or pipeline.window is None:
         return TouchedWindows(0, 0, 0)
@@ -86,9 +85,8 @@ def count_remembered_rows(inputs: PlanInputs, owner: LedgerRow | None) -> int:
 def warn_of_collected_windows(
     inputs: PlanInputs, owner: LedgerRow | None, points: Sequence[pa.Table], restated_to_ms: int | None
 ) -> list[str]:
-    """The restatement that saves rows which would be late only because their windows were collected. It
-    ends at `restated_to_ms`, the end of the planned restatement; None: it precedes a planned run, up to
-    main's end.
+    """The restatement that saves rows which would be late only because their windows were collected, up to
+    `restated_to_ms`, the end of a planned restatement, or (None, before a planned run) to main's end.
     """
     tables, pipeline = inputs.tables, inputs.pipeline
     if tables is None or owner is None or not collects(pipeline):

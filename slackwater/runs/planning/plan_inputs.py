@@ -34,11 +34,8 @@ class PlanInputs:
 
     @classmethod
     def of(cls, warehouse: Warehouse, pipeline: Pipeline) -> "PlanInputs":
-        """Open the inputs of a pipeline, whose tables need not exist yet.
-
-        Raises:
-            UsageError: the source does not suit.
-            ShapeChanged: the stored tables have other columns than the declaration.
+        """Open the inputs of a pipeline, whose tables need not exist yet. Raises UsageError: the source does
+        not suit; ShapeChanged: the stored tables have other columns.
         """
         sources, shape = checked_sources(warehouse, pipeline)
         try:
@@ -62,12 +59,10 @@ class PlanInputs:
 
     @property
     def start_ms(self) -> int:
-        """Where main begins; it has runs."""
         return start_of(self.live[0])
 
     @property
     def end_ms(self) -> int:
-        """Where main ends; it has runs."""
         return end_of(self.live[-1])
 
     def live_reads(self, table: str) -> pa.Table | None:

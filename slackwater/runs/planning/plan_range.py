@@ -56,11 +56,9 @@ class RangePlanner:
 
     def plan(self, from_ms: int | None = None, to_ms: int | None = None, slice_ms: int | None = None) -> Plan:
         """The plan for [from, to), by default from where main ends to the end of the next slice, or of main
-        for a restatement. `slice_ms` is the length of a restatement's slices (None: main's own cuts).
-
-        Raises:
-            UsageError: the range can be neither run nor restated; the source does not suit; changed
-                declarations can't be carried on.
+        for a restatement. `slice_ms` is the length of a restatement's slices (None: main's own cuts). Raises
+        UsageError: the range can be neither run nor restated, the source does not suit, or declarations can't
+        be carried on.
         """
         inputs = PlanInputs.of(self.warehouse, self.pipeline)
         if inputs.live and from_ms is not None and from_ms < inputs.end_ms:
@@ -173,7 +171,6 @@ def _runs_between(live: LiveRuns, from_ms: int, to_ms: int) -> LiveRuns:
 
 
 def _rows_emitted_in(pipeline: Pipeline, runs: LiveRuns) -> EmittedRows | None:
-    """The rows that functions have emitted in `runs`; None where none emits rows, or nothing has run."""
     if not runs or (pipeline.keyed_process is None and not pipeline.side_columns):
         return None
     rows, side_rows = runs.column("rows_emitted"), runs.column("side_rows")

@@ -31,16 +31,13 @@ class Prediction:
     engine: str
 
     def of_slice(self, rows: int) -> float:
-        """Seconds for one slice of so many rows."""
         return self.fixed + rows * self.per_row
 
     def of_command(self, slices: Iterable[int]) -> float:
-        """Seconds for a command over slices of so many rows each."""
         return self.start + sum(map(self.of_slice, slices))
 
     @property
     def basis(self) -> str:
-        """What it rests on, as a sentence."""
         rates = (
             f"{self.fixed:.2f} s a slice, {self.per_row * 1e6:.1f} µs a row, {self.start:.1f} s to start "
             "Spark"

@@ -76,7 +76,6 @@ def read_source(inputs: PlanInputs, slices: Sequence[Slice], owner: LedgerRow | 
 
 
 def _other_units(inputs: PlanInputs, slices: Sequence[Slice]) -> list[str]:
-    """The warning that event times look as if their column had another unit, by the sources' statistics."""
     sentences = []
     for declaration, source in zip(inputs.pipeline.sources, inputs.sources.each, strict=True):
         column = f"max.{declaration.event_time}"

@@ -79,9 +79,7 @@ class KeyGroupSample:
 
 
 def points(pipeline: Pipeline, rows: pa.Table, sample: KeyGroupSample) -> pa.Table:
-    """The distinct points of `rows` in the sample: the key columns, and the time by which windows take a row.
-    Rows without that time are left out.
-    """
+    """The distinct points of `rows` in the sample: keys and the time by which windows take a row, if any."""
     source = pipeline.roles
     takes_event_time = pipeline.window is None or pipeline.window.is_event_time
     time = rows.column(source.event_time if takes_event_time else source.arrival_time).cast(TIME, safe=False)
@@ -147,11 +145,9 @@ def _microseconds(moments: pa.ChunkedArray, null_value: int) -> IntArray:
 
 
 def count(keys: Sequence[str], windows: pa.Table, parts: Iterable[pa.Table], reach_ms: int) -> int:
-    """How many of `windows` (columns of the key and the window) the points in `parts` touch; each window
-    counts once.
-
-    A window [start, end) takes a point of its key in (start - reach, end); one without bounds any point of
-    its key. `reach_ms` is the gap of sessions, which an element opens before it merges.
+    """How many of `windows` (columns of key and window) the points in `parts` touch. A window [start, end)
+    takes a point of its key in (start - reach, end); one without bounds any. `reach_ms` is the gap of
+    sessions, which an element opens before it merges.
     """
     names = ", ".join(f'"{name}"' for name in windows.column_names)
     same_key = "".join(f'w."{key}" = p."{key}" AND ' for key in keys)

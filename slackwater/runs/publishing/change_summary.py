@@ -45,7 +45,6 @@ class ChangeSummary:
 
     @property
     def rows_by_op(self) -> Mapping[str, int]:
-        """op (insert, update, withdraw) → rows."""
         counts = Counter[str]()
         for (op, _), count in self.rows.items():
             counts[op] += count
@@ -62,7 +61,6 @@ class ChangeSummary:
         self.days |= other.days
 
     def to_facts(self) -> dict[str, str]:
-        """For the commit that brings these corrections."""
         rows = [[*kind, count] for kind, count in sorted(self.rows.items())]
         days = sorted("" if day is None else day.isoformat() for day in self.days)
         return {FACT: json.dumps({"rows": rows, "days": days}, separators=(",", ":"))}
@@ -152,7 +150,6 @@ class _Constants:
 
 
 def _counted_by(part: pa.Table, names: Sequence[str]) -> list[dict[str, Any]]:
-    """How many rows have each combination of values of the columns `names`, as `count_all`."""
     if "day" in names:
         missing = [name for name in ("window_end", "timestamp") if name not in part.column_names]
         nulls = pa.nulls(part.num_rows, part.schema.field("window_start").type)
@@ -165,9 +162,7 @@ def _counted_by(part: pa.Table, names: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _bounds(file: StoredFiles, name: str) -> tuple[Any, Any]:
-    """The least and the greatest value of a column by the log; None where it does not have them for every
-    row.
-    """
+    """The least and greatest value of a column by the log; None where it does not have them for every row."""
     low, high, nulls = (f"{side}.{name}" for side in ("min", "max", "null_count"))
     if not {low, high, nulls} <= set(file.actions.column_names):
         return None, None

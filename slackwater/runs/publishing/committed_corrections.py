@@ -92,9 +92,7 @@ class CommittedCorrections:
         return None
 
     def after(self, position: SinkPosition, until: int) -> Iterator[tuple[pa.Table, SinkPosition]]:
-        """The corrections behind `position` up to ledger row `until`, in parts, each with the position
-        before it.
-        """
+        """Corrections behind `position` up to ledger row `until`, in parts with the position before each."""
         for seq in self._seqs(position.seq, until):
             start = position if seq == position.seq else SinkPosition(seq, 0)
             yield from self.of_row(start, ALL_KEY_GROUPS)
@@ -118,9 +116,7 @@ class CommittedCorrections:
                 yield rows.filter(pa.array(is_one, pa.bool_()))
 
     def gaps_of(self, erased: pc.Expression, is_erased: Callable[[pa.Table], pa.Array]) -> Iterator[Gap]:
-        """The places of the corrections to be erased, for which the filter `erased` and the mask
-        `is_erased` hold.
-        """
+        """The places of corrections to erase: the filter `erased` and the mask `is_erased` hold."""
         seqs = self.tables[CORRECTIONS].read(["seq"], erased).column("seq").unique().to_pylist()
         for seq in sorted(seqs):
             for rows, numbers, numbers_in_group in self._with_numbers(seq, ALL_KEY_GROUPS):

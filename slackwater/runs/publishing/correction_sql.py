@@ -135,7 +135,6 @@ def column_list(columns: Sequence[str]) -> str:
 
 
 def _cause(cause: str | None, kind: str) -> str:
-    """SQL for the cause of a correction: `cause`, or what follows from the kind of the firing."""
     return (
         f"'{cause}'"
         if cause is not None

@@ -75,7 +75,8 @@ class Publication:
     def changes(
         self, log: pa.Table, touched_panes: pa.Table, published_rows: pa.Table, cause: str | None
     ) -> pa.Table:
-        """The corrections of one ledger row: one for each row of `published` inserted, updated or withdrawn.
+        """The corrections of one ledger row, with the columns of `corrections` without seq, run_id and at,
+        and with `BEFORE`.
 
         Args:
             log: the live panes of all windows of `touched_panes`; panes of other windows do no harm. The
@@ -84,9 +85,6 @@ class Publication:
             touched_panes: panes of the runs that enter or leave the live set.
             published_rows: the rows of all windows of `touched_panes`, as of the ledger row before.
             cause: of every correction; None: by the firing (first, late or merge).
-
-        Returns:
-            Columns of `corrections` without seq, run_id and at, and with `BEFORE`.
         """
         results = self.shape.result_names
         sql = (
@@ -128,7 +126,6 @@ class Publication:
 
     @property
     def columns_of_inserts(self) -> list[str]:
-        """The columns of panes that `inserts` needs."""
         return [
             "key_group",
             *self._window,
@@ -174,10 +171,9 @@ class Publication:
         )
 
     def apply(self, corrections: pa.Table, published_rows: pa.Table, seqs_of_runs: pa.Table) -> pa.Table:
-        """`published_rows` with the corrections of one ledger row applied; rows that these don't name stay.
-
-        `published_rows` has all rows that the corrections update or withdraw. `seqs_of_runs` has (run_id,
-        seq) of the ledger rows from which withdrawn rows of process functions came.
+        """`published_rows`, with all rows that the corrections of one ledger row update or withdraw, after
+        these corrections; others stay. `seqs_of_runs`: (run_id, seq) of the ledger rows from which withdrawn
+        rows of process functions came.
         """
         replacing = corrections.filter(pc.not_equal(corrections.column("op"), "insert"))
         if replacing.num_rows:
@@ -284,7 +280,6 @@ def _with_numbers(rows: pa.Table) -> pa.Table:
 
 
 def _mask_of(numbers: pa.Table, count: int) -> pa.Array:
-    """For each of `count` rows, whether its number is among `numbers`."""
     mask = np.zeros(count, bool)
     mask[numbers.column(_NUMBER).to_numpy()] = True
     return pa.array(mask)
@@ -301,8 +296,7 @@ def days_of(rows: pa.Table) -> pa.ChunkedArray:
 
 
 def _only_day(rows: pa.Table) -> date | None:
-    """The day on which all windows start; None where there are several, or windows without a start. Most
-    often there is one, and it is found much faster than row by row."""
+    """The day on which all windows start, as most often; None for several, or windows without a start."""
     starts = rows.column("window_start")
     if not rows.num_rows or starts.null_count:
         return None

@@ -66,9 +66,7 @@ class SinkState:
 
 @dataclass(frozen=True)
 class DeliveredRows:
-    """What a delivery has done: how many corrections it has handed over, where the target is, and which rows
-    it can't take as they are, of this delivery or of one before.
-    """
+    """A delivery's result: corrections handed over, where the target is, and all rows that it can't take."""
 
     rows: int
     position: SinkPosition
@@ -128,7 +126,6 @@ class Delivery:
         return sinks
 
     def states(self, name: str | None = None) -> list[SinkState]:
-        """How far each sink is, or that of one name."""
         newest, states = self.corrections.newest_seq(), []
         for sink in self.sinks_named(name):
             try:
@@ -280,12 +277,8 @@ class Delivery:
 
 @dataclass(frozen=True)
 class LaneTask:
-    """Delivers one lane, in a process of its own.
-
-    Attributes:
-        batch_rows: a batch has no more rows.
-        position: the ledger row and, negative, the number of lanes.
-        environment: variables of the driver from which URLs of sinks are read.
+    """Delivers one lane, in a process of its own. `position`: the ledger row and, negative, the number of
+    lanes; `environment`: variables of the driver from which URLs of sinks are read.
     """
 
     pipeline: Pipeline

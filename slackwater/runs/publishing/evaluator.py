@@ -27,12 +27,7 @@ log = logging.getLogger("slackwater")
 
 @dataclass
 class Evaluator:
-    """Executes slices of one pipeline.
-
-    Attributes:
-        publishes: whether slices are committed, or only staged.
-        report: the lines about a staged slice, which go to `lines`.
-    """
+    """Executes slices of one pipeline; commits them if it `publishes`. `report` makes the lines about one."""
 
     prepared_runner: PreparedRunner
     lines: Callable[[str], object]
@@ -54,9 +49,8 @@ class Evaluator:
         return self.commit(self.prepared_runner.stage(parent, slice_, accept), parent, branch)
 
     def commit(self, staged_slice: StagedSlice, parent: Parent, branch: str = MAIN) -> Parent:
-        """Report on a staged slice and commit it on the branch whose head is `parent`. Returns it as the
-        parent of the next slice. Raises SliceRejected: validation said no; the message has the failing
-        values.
+        """Report on a staged slice and commit it on the branch whose head is `parent`; returns the next
+        parent. Raises SliceRejected: validation said no; the message has the failing values.
         """
         pipeline, row = self.prepared_runner.runner.pipeline, staged_slice.row
         self.staged_slices.append(staged_slice)

@@ -173,7 +173,6 @@ class LineageChanges:
         yield self.published.publication.changes(log, touched_panes, published_rows, self.cause)
 
     def _staying_among(self, portion: Portion, touched_panes: pa.Table) -> pa.Table:
-        """The panes of staying runs in the windows of `touched_panes`."""
         publication = self.published.publication
         where = _is_within("window_start", touched_panes) | _is_within("timestamp", touched_panes)
         starts, staying = touched_panes.column("window_start"), self.staying

@@ -168,7 +168,6 @@ def _each_share(
     work: Callable[[_Share], Iterator[pa.Table]],
     tasks: PortionTasks | None,
 ) -> Iterable[pa.Table]:
-    """What `work` makes of all portions: here, or, where they are many, by tasks that have some each."""
     if tasks is None or not tasks.are_for(portions):
         return work(_Share(0, portions))
     count = max(ceil(len(portions) / _PORTIONS_OF_A_TASK), min(len(portions), tasks.transport.slots))

@@ -86,7 +86,6 @@ class Portion(NamedTuple):
         return Within(KEY_GROUP, self.least, self.greatest)
 
     def files_among(self, files: StoredFiles) -> StoredFiles:
-        """The files that may hold rows of the portion, by the log and by the places in their names."""
         files = files.within(self.within)
         return files if self.hashes is None else files.among(filter(self._may_hold, files.paths))
 
@@ -101,7 +100,6 @@ class Portion(NamedTuple):
         return any(KeyRange.of_hashes(group, *self.hashes[1:]).overlaps(range_of_file) for group in groups)
 
     def parts(self, count: int, keys: Columns) -> list["Portion"]:
-        """The portion in `count` portions of equally many hashes."""
         cuts = [(number << PLACE_BITS) // count for number in range(count + 1)]
         return [self._replace(hashes=Hashes(keys, *bounds)) for bounds in pairwise(cuts)]
 

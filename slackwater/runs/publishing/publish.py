@@ -58,10 +58,8 @@ class Publisher:
 
     def publish(self, run_id: str | None = None, accept: str | None = None) -> list[LedgerRow]:
         """Commit every staged slice up to `run_id` (default: the newest staged run that continues main) and
-        roll forward.
-
-        Returns the rows committed now; none when they were committed before, or no staged run continues main.
-        `accept` is the recorded reason to commit in spite of a failed verdict.
+        roll forward. Returns the rows committed now; none when they were committed before, or nothing
+        continues main. `accept` is the recorded reason to commit in spite of a failed verdict.
 
         Raises:
             NotStaged, RejectedByValidation, LostRaceError.

@@ -64,7 +64,6 @@ def files_of_windows(files: StoredFiles, windows: pa.Table) -> StoredFiles:
 
 
 def _places_of_files(actions: pa.Table) -> pa.Table:
-    """The bounds of each file; null where the log has none."""
     columns = {
         "day": (_DAY, pa.date32()),
         "least_group": (f"min.{KEY_GROUP}", pa.int32()),

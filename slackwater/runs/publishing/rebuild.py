@@ -68,8 +68,7 @@ class Rebuild:
         """Repair the ledger, `corrections` and `published`, in this order, and roll forward.
 
         Raises:
-            NotACopy: two rows that should be equal differ, so somebody else has written there; that table was
-                not changed.
+            NotACopy: two rows that should be equal differ; that table was not changed.
             LeaseHeld: upkeep is at work.
             LostRaceError: main moved meanwhile.
         """
@@ -88,7 +87,6 @@ class Rebuild:
         )
 
     def _remove_copies_from_ledger(self) -> int:
-        """Keep the first row of each seq. Returns how many were removed."""
         table = self.tables[LEDGER].open()
         # With the schema of this version: a newer release may have added columns.
         folder = replace(self.tables[LEDGER], schema=table.schema)
@@ -108,7 +106,6 @@ class Rebuild:
         return int(rows.num_rows - len(firsts))
 
     def _remove_copies_from_corrections(self) -> int:
-        """Keep the first of equal corrections. Returns how many were removed."""
         folder, unique = self.tables[CORRECTIONS], self.roll_forward.uniqueness
         table = folder.open()
         files = folder.files(table=table)
@@ -185,7 +182,6 @@ def _until_committed(repair: Callable[[], int]) -> int:
 
 
 def _first_of_each(rows: pa.Table) -> pa.Array:
-    """The positions of the rows that equal none before them, ascending."""
     names = rows.column_names
     numbered_rows = rows.unify_dictionaries().append_column(_ROW, pa.array(range(rows.num_rows), pa.int64()))
     firsts = numbered_rows.group_by(names, use_threads=False).aggregate([(_ROW, "min")]).column(f"{_ROW}_min")

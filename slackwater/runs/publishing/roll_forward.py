@@ -135,9 +135,8 @@ class RollForward:
         return [row for row in ledger.rows(since=rolled_forward_to(published)) if row.branch == MAIN]
 
     def finish(self) -> list[LedgerRow]:
-        """Roll the pending rows forward, and return them. Several processes may do this at once: each step
-        happens once. Raises DoubledRows: a table holds rows several times; nothing that follows from them is
-        written.
+        """Roll the pending rows forward, each once whatever the number of processes; returns them. Raises
+        DoubledRows: a table holds rows several times; nothing that follows from them is written.
         """
         return self._finish({name: self.tables[name].find() for name in UNIQUE_TABLES})
 
@@ -171,14 +170,11 @@ class RollForward:
             self.take_step(self.tables[name], row, partial(_put_in_place, by_table.get(name, ())))
 
     def would_change(self, row: LedgerRow) -> bool:
-        """Whether the roll-forward of a row that changes the live set would change `published`."""
         self.tables[PUBLISHED].find()  # what is known of it is as of now
         return any(part.num_rows for part in parts_of(self.pane_changes.of_lineage(row)))
 
     def take_step(self, folder: Folder, row: LedgerRow, step: Step) -> Draft | None:
-        """Roll one table forward to one row, unless it is there; tried again after another process's
-        commit.
-        """
+        """Roll one table forward to one row, unless it is there; tried again after others' commits."""
         table = folder.newest_known_or_made()
         while True:
             if rolled_forward_to(table) >= row.seq:

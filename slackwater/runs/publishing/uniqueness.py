@@ -39,7 +39,6 @@ class Uniqueness:
     portion_rows: int = 1 << 20
 
     def portions(self, *files: pa.Table) -> list[Portion]:
-        """The portions of the files of `panes`, `published` and `corrections`."""
         return portions(files, self.portion_rows, self.publication.shape.keys)
 
     def surplus(self) -> dict[str, int]:
@@ -67,13 +66,9 @@ class Uniqueness:
         self._refuse(self.surplus())
 
     def require_at_a_glance(self, tables: Mapping[str, OpenTable | None]) -> None:
-        """Refuse tables with doubled rows, as far as the log shows them.
-
-        Seqs are counted from 1 without gaps, so the greatest is the number of rows of the ledger. Of the
-        other tables only files are read that agree in all that the log says of them.
-
-        Raises:
-            DoubledRows.
+        """Raise DoubledRows as far as the log shows them. Seqs are counted from 1 without gaps, so the
+        greatest is the number of ledger rows. Of other tables only files are read that agree in all that the
+        log says of them.
         """
         ledger = self._files(LEDGER, tables)
         surplus = {LEDGER: max(0, ledger.rows - newest_seq(ledger))}

@@ -43,12 +43,9 @@ class MainMoved(RetryableError):
 
 @dataclass(frozen=True)
 class BackfillRequest:
-    """What `slackwater backfill` was asked for; times and lengths in milliseconds.
-
-    Attributes:
-        whatever_the_code: whether equal state alone is convergence (`--until-converged`).
-        publish: whether the branch is made live; else it is a preview, left where it could be made live.
-        slice_ms: length of the branch's slices; None: main's own cuts.
+    """What `slackwater backfill` was asked for; times and lengths in milliseconds. `whatever_the_code`: equal
+    state alone is convergence (`--until-converged`); without `publish` the branch is left as a preview;
+    `slice_ms`: length of the branch's slices (None: main's own cuts).
     """
 
     pipeline: str
@@ -106,16 +103,12 @@ class Backfill:
         self.lines(f"{self.pipeline}: {sentence}")
 
     def outcome(self) -> tuple[args.Outcome, str]:
-        """The outcome of a `run` that raised nothing, and a sentence on it."""
         return "kept" if self.publication is None else "published", self.message
 
     def run(self) -> LedgerRow | None:
-        """Replay the range on a branch and make it live. Returns the row that made it live; None where the
-        request leaves the branch unpublished.
-
-        Raises:
-            MainMoved: try again; what was replayed is kept.
-            SliceRejected: validation said no to a slice; main and the slices before it stay.
+        """Replay the range on a branch and make it live. Returns the row that did; None for an unpublished
+        preview. Raises MainMoved: try again, what was replayed is kept; SliceRejected: main and slices before
+        it stay.
         """
         self.publication = _Restating(self, self.runner().prepare()).run()
         return self.publication
@@ -188,7 +181,6 @@ class _Restating:
             )
 
     def _until_published(self, range_: Restatement, branch: Branch) -> LedgerRow | None:
-        """Replay and publish while main moves; None where the request leaves the branch unpublished."""
         if self.ledger.branch(branch.name) is None:
             raise self._branch_has_ended(branch.name)
         parent = self.prepared_runner.parent(branch.name)
@@ -224,7 +216,6 @@ class _Restating:
         return head
 
     def _fork(self, origin: Origin) -> Branch:
-        """Make a branch for the range, unless the first slice would refuse today's declarations."""
         start_ms = to_ms(self.ledger.start_of(origin.main))
         Declarations(self.pipeline, self.runner.config_hash, self.tables).changes(
             origin.range.owner, origin.range.from_ms, start_ms

@@ -295,7 +295,6 @@ def rows_left_waiting(tables: Tables, pipeline: str, branch_runs: Sequence[Ledge
 
 
 def changed_by(tables: Tables, seq: int) -> str:
-    """One sentence on what a ledger row has changed in `published`."""
     summary = change_summaries(tables, [tables.ledger.row(seq)])[seq]
     return f"{counts_text(summary.rows_by_op, len(summary.days))}."
 

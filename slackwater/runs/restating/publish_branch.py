@@ -58,10 +58,9 @@ class ChangedSinceShown(UsageError):
 
 @dataclass(frozen=True, kw_only=True)
 class BranchPublication:
-    """The runs that are live once a branch is published.
+    """The runs that are live once a branch is published, on `main`, main's head.
 
     Attributes:
-        main: main's head.
         later_runs: main's runs that stay live behind `branch_runs`; none where the branch reaches main's end.
         obstacle: why the branch can't be published as it is; `later_runs` then are all of main's runs behind
             it.
@@ -103,8 +102,6 @@ class BranchPublication:
 
 @dataclass(frozen=True)
 class BranchPublisher:
-    """Makes branches of one pipeline live."""
-
     pipeline: Pipeline
     warehouse: Warehouse
     tables: Tables
@@ -121,12 +118,9 @@ class BranchPublisher:
         return self.tables.ledger_writer
 
     def publish(self, publication: BranchPublication, notes: Sequence[str] = ()) -> LedgerRow:
-        """Make a branch live in place of main's runs. Returns main's new head. `notes` are recorded behind
-        the verdict.
-
-        Raises:
-            HistoryDropped: the branch forks before history that upkeep has dropped.
-            LostRaceError: main or the branch has moved; nothing was changed.
+        """Make a branch live in place of main's runs; returns main's new head. `notes` go behind the verdict.
+        Raises HistoryDropped: it forks before dropped history; LostRaceError: a head moved, nothing was
+        changed.
         """
         main, branch = publication.main, publication.branch
         row, live = self._row_of(publication, notes), seqs_of(branch.head.live)
@@ -240,7 +234,6 @@ class BranchPublisher:
         )
 
     def _refuse_behind(self, main: LedgerRow, branch: Branch, branch_runs: Sequence[LedgerRow]) -> None:
-        """Refuse a branch behind which main's later runs can't stay live."""
         live, boundary = self.ledger.live_runs(main), end_of(branch_runs[-1])
         later_runs = runs_behind(live, boundary)
         if not later_runs and end_of(live[-1]) <= boundary:
@@ -273,5 +266,4 @@ class BranchPublisher:
 
 
 def _owner_after(publication: BranchPublication) -> LedgerRow:
-    """The run that owns the current snapshot once the branch is published."""
     return (publication.later_runs or publication.branch_runs)[-1]

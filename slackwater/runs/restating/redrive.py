@@ -124,9 +124,7 @@ class Redrive:
         return moved_rows_on(tables.ledger, head, OverridesReader(tables["overrides"]).rows())
 
     def _true_arrivals(self, rows: pa.Table, moved_on_main: MovedRows) -> list[int]:
-        """The arrivals that the source has for `rows`, in milliseconds: a row that was redriven, and is
-        late again by another lateness, was recorded with its redriven arrival.
-        """
+        """The source's arrivals of `rows`, in milliseconds; a row late again was recorded as redriven."""
         moved_to: dict[datetime, list[Override]] = {}
         for override in moved_on_main.values():
             moved_to.setdefault(override.arrival_time, []).append(override)
@@ -240,7 +238,6 @@ class Redrive:
 
 
 def _first_last_instant(row: dict[str, Any]) -> int:
-    """The last instant, in milliseconds, of the first of a late row's windows."""
     return min(to_ms(window["end"]) for window in row["windows"]) - 1
 
 

@@ -29,12 +29,9 @@ class NothingToRestate(UsageError):
 
 @dataclass(frozen=True)
 class Restatement:
-    """A range of slices to run again.
-
-    Attributes:
-        from_ms, to_ms: [from, to) in milliseconds, both at boundaries of live slices.
-        owner: the run whose snapshot the branch continues; None: it begins the lineage anew.
-        adjustments: how this range differs from the requested one, as sentences.
+    """Slices to run again: [from_ms, to_ms), both at boundaries of live slices. The branch continues the
+    snapshot of `owner` (None: it begins the lineage anew). `adjustments`: sentences on how it differs from
+    the requested range.
     """
 
     from_ms: int
@@ -139,11 +136,9 @@ def slices_from(
 
 
 def runs_behind(main: Sequence[LedgerRow], at_ms: int) -> list[LedgerRow]:
-    """Main's live runs behind a boundary, in slice order."""
     return list(main[bisect_left(main, at_ms, key=start_of) :])
 
 
 def run_ending_at(main: Sequence[LedgerRow], boundary_ms: int) -> LedgerRow | None:
-    """Main's live run that ends at a boundary; None where none does."""
     place = bisect_left(main, boundary_ms, key=end_of)
     return main[place] if place < len(main) and end_of(main[place]) == boundary_ms else None

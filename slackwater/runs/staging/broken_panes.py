@@ -105,7 +105,6 @@ class BrokenPanes:
         return run is not None and (run.verdict or "").startswith(ACCEPTANCE)
 
     def _without(self, broken: pa.Table, accepted_panes: Sequence[pa.Table]) -> pa.Table:
-        """The broken panes of other windows than `accepted_panes`."""
         if not accepted_panes:
             return broken
         names = map(quoted, self._identity)

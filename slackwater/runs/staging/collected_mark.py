@@ -61,11 +61,9 @@ def collects(pipeline: Pipeline) -> bool:
 
 
 def mark_of(tables: Tables, pipeline: Pipeline, owner: LedgerRow, progress: Progress) -> int | None:
-    """The collected mark of the snapshot of `owner`, in milliseconds; None where no window was collected, or
-    the watermark collects none.
-
-    `progress` is the source progress of that snapshot. Where it records no mark, the mark is computed from
-    the watermark and lateness of the run.
+    """The collected mark of the snapshot of `owner`, in milliseconds; None where none was collected, or the
+    watermark collects none. Where the snapshot's `progress` has no mark, it is computed from the run's
+    watermark and lateness.
     """
     if not collects(pipeline):
         return None
@@ -115,9 +113,8 @@ class LiveMarks:
 
 
 def earliest_fired(outcome: "Outcome") -> int | None:
-    """The least last instant of the windows that have fired in a slice, in milliseconds, from the pane
-    rows that came back to the driver and the statistics of the pane files. None where no such window has
-    an end.
+    """The least last instant of the windows fired in a slice, in milliseconds, from returned pane rows and
+    the statistics of pane files; None where none has an end.
     """
     ends = [pc.min(rows.column("window_end")).as_py() for rows in outcome.rows.get("panes", [])]
     bounds = (
@@ -150,12 +147,8 @@ def advice_on_rows_late_by_mark(pipeline: str, rows: str, from_ms: int, until_ms
 
 
 class Latenesses:
-    """The allowed lateness of each run, as the run has recorded it.
-
-    Args:
-        attempts: the table that holds the declarations of runs.
-        pipeline: the pipeline as it is declared today, whose lateness counts for a run that has recorded no
-            declarations; None: such a run counts as one that allowed no lateness.
+    """The allowed lateness of each run by the declarations in `attempts`; for runs without any that of
+    `pipeline`, as declared today, or without a pipeline none.
     """
 
     def __init__(self, attempts: AttemptsReader, pipeline: Pipeline | None) -> None:

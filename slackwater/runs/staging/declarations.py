@@ -122,7 +122,6 @@ class Declarations:
     def _stragglers_of(
         self, source: Source, live: Sequence[LedgerRow], place: Place
     ) -> list[Stragglers] | None:
-        """The rows of one source that wait for a restatement, as far as live runs have seen it."""
         runs = [(row, read) for row in live for read in read_ranges_of([row], source.table)]
         folds = [(self._of(row) or {}).get("stragglers") == "fold" for row, _ in runs]
         live_reads = [read for _, read in runs]

@@ -131,8 +131,7 @@ def _what_firings_replace(description: Mapping[str, Any]) -> str:
 
 
 def _is_growth(item: Difference, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether a change of `select` or `output` adds and removes results, and leaves those that stay as they
-    are."""
+    """Whether a change of `select` or `output` only adds and removes results."""
     if item.path == "output":
         return None not in (item.before, item.after) and not _columns_of_another_type(item.before, item.after)
     if item.path.startswith("derive."):
@@ -216,9 +215,7 @@ def check_settings(
 
 
 def check_lasting(pipeline: Pipeline, before: Mapping[str, Any] | None, seq: int | str) -> None:
-    """Refuse changes that a lineage can't take even where it begins once more and continues no parked
-    state. Arguments and errors as for `check_settings`.
-    """
+    """Refuse changes that a lineage can't take even where it begins once more. See `check_settings`."""
     lasting_changes = _changes_of(pipeline, before, "lasting")
     if lasting_changes:
         raise SettingsChanged(

@@ -29,9 +29,7 @@ LEAST_RUNS: Final = 3
 
 @dataclass(frozen=True)
 class InputCounts:
-    """The rows of one run: those read (without rows that the condition leaves out), and of them the late
-    and the quarantined ones; and the length of its slice.
-    """
+    """The counts of one run: rows read (after `where`), late and quarantined ones; the slice's length."""
 
     rows: int
     late_rows: int
@@ -45,7 +43,6 @@ class InputCounts:
         return cls(rows, row.rows_late, row.rows_quarantined, duration_ms(row.slice_end - row.slice_start))
 
     def part(self, kind: str) -> int:
-        """The rows whose share is of this `kind`."""
         return self.late_rows if kind == "late_share" else self.quarantined_rows
 
     def value(self, kind: str, length_ms: int) -> float | None:
@@ -64,7 +61,6 @@ def check_input(
     after: Progress,
     counts: Mapping[str, int],
 ) -> list[Check]:
-    """One check for each expectation of the input; `after` is the source progress after the run."""
     earlier_runs = _earlier_runs(pipeline.input_expectations, ledger, parent, scan.from_ms)
     run = InputCounts(
         rows=counts["rows_read"] - counts["rows_filtered"],
@@ -147,7 +143,6 @@ def newest_events(pipeline: Pipeline, progress: Progress) -> dict[str, int | Non
 def _check_freshness(
     item: InputExpectation, newest_of_sources: Mapping[str, int | None], to_ms: int
 ) -> Check:
-    """The check of the age, at the slice's end, of the newest event of the stalest source."""
     assert isinstance(item.maximum, timedelta)
     title, newest_ms = min(
         newest_of_sources.items(), key=lambda pair: -math.inf if pair[1] is None else pair[1]

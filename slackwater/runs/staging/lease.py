@@ -82,7 +82,6 @@ def rival_on_branch_of(parent: LedgerRow | None, ledger: LedgerReader) -> Callab
 def renewing_lease(
     attempts: AttemptsWriter, attempt: Attempt, clock: Callable[[], datetime], every: timedelta = LEASE / 3
 ) -> Iterator[None]:
-    """Renew the lease of `attempt` on a thread while the block runs."""
     has_ended = threading.Event()
 
     def renew() -> None:

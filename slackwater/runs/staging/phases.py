@@ -15,13 +15,9 @@ log = logging.getLogger("slackwater")
 
 
 class Phases:
-    """A stopwatch for the phases of one run.
-
-    Attributes:
-        facts: logged with each phase.
-        attempt: the number of the try at the slice, once the claim has given it; logged with each phase.
-        seconds: phase → its duration, where it has ended without an error.
-        name: the current phase, or the last one.
+    """A stopwatch for the phases of one run. `facts`, and the number of the `attempt` at the slice once it is
+    claimed, are logged with each; `seconds` has those that ended without an error; `name` is the current or
+    last one.
     """
 
     def __init__(self, pipeline: str, run_id: str, slice_: str, zone: tzinfo = UTC) -> None:

@@ -15,13 +15,11 @@ class SliceRejected(RejectedError):
 
 
 def refuse_rejected(pipeline: Pipeline, staged_slice: StagedSlice) -> None:
-    """Raise `SliceRejected`, with the failing values and the next step, for a rejected slice."""
     if staged_slice.verdict == validation.FAILED:
         raise SliceRejected(_reason(pipeline, staged_slice))
 
 
 def lines_of(pipeline: Pipeline, staged_slice: StagedSlice) -> list[str]:
-    """What a command prints of a slice: its counts, and a note on elements that no result holds."""
     lines = [_line_of_counts(pipeline, staged_slice.row)]
     never_fired = staged_slice.row.elements_never_fired
     if never_fired:
@@ -73,7 +71,6 @@ def _failure(check: validation.Check) -> str:
 
 
 def failures_text(staged_slice: StagedSlice) -> str:
-    """The rejecting checks that have failed, a line each, with the values that break them."""
     return "".join(
         f"\n  {_failure(check)}"
         for check in staged_slice.checks

@@ -117,7 +117,6 @@ class PreparedRunner:
         return AttemptsWriter(self.tables["attempts"])
 
     def parent(self, branch: str = MAIN) -> Parent:
-        """The head of `branch` as the parent of the next slice."""
         ledger = self.tables.ledger.as_known()
         head = ledger.head(branch)
         if head is None:
@@ -127,9 +126,7 @@ class PreparedRunner:
         return Parent(head, owner, to_ms(ledger.start_of(head)), newer_reads)
 
     def lineage(self, parent: Parent, start_ms: int | None = None) -> Lineage:
-        """Start and end of the branch that ends at `parent`; an empty one begins at `start_ms`, or as
-        declared.
-        """
+        """Start and end of the branch of `parent`; an empty one begins at `start_ms`, or as declared."""
         if parent.start_ms is None:
             return Lineage(self.runner.pipeline.start_ms if start_ms is None else start_ms, None)
         return Lineage(parent.start_ms, parent.end_ms)

@@ -77,7 +77,6 @@ def _notes_on_added_results(parent: Parent, changes: Sequence[Difference]) -> li
 def _note_on_waiting_overrides(
     tables: Tables, overrides_honoured: Sequence[Override]
 ) -> list[validation.Check]:
-    """The note that redriven rows wait for a restatement, because they arrive before the slice of the run."""
     waiting_overrides = unhonoured_overrides(
         OverridesReader(tables["overrides"]).known_rows(),
         {override.row_hash: override for override in overrides_honoured},
@@ -96,7 +95,6 @@ def _note_on_waiting_overrides(
 def _note_on_rows_late_by_mark(
     pipeline: Pipeline, tables: Tables, parent: Parent, outcome: Outcome
 ) -> list[validation.Check]:
-    """The note on late rows whose windows were collected under a smaller lateness."""
     late_rows = outcome.late_by_mark
     if late_rows is None:
         return []

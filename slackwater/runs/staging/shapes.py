@@ -97,8 +97,7 @@ def _refuse_conflicts(pipeline: Pipeline, declaration: Source, source: PinnedSou
 
 def shape_of(pipeline: Pipeline, source: pa.Schema) -> Shape:
     """The shape of a pipeline's tables over a source of the schema `source`. Raises PipelineError: an
-    aggregate, the condition or an expectation doesn't suit the type of its column; a column can't be a field
-    of an element.
+    expression or aggregate doesn't suit its column's type, or a column can't be a field of an element.
     """
     columns = with_derived_columns(pipeline, source)
     types = {field.name: field.type for field in columns}

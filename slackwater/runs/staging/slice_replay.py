@@ -134,7 +134,6 @@ class SliceReplay:
         )
 
     def timeline(self, scan: SliceScan, before: Progress, transport: Transport) -> tuple[Timeline, Progress]:
-        """The watermarks of the slice, and the progress after it."""
         return timeline_of_slice(transport, scan, Judge.of(self.pipeline, scan), before)
 
     def replay(
@@ -225,9 +224,7 @@ class SliceReplay:
         return tuple(inputs)
 
     def _ranges(self, scan: SliceScan, engine: Engine, slots: int) -> int:
-        """The least number of ranges with which rows, parked windows and remembered rows fit a task's
-        memory.
-        """
+        """The least number of ranges whose rows, windows and remembered rows fit a task's memory."""
         rows = rows_sent(self.pipeline, self.pins.sources, scan.all_files, engine)
         parked_rows = self._parked_windows
         if self.pipeline.distinct_by is not None:
@@ -242,8 +239,6 @@ class SliceReplay:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayedSlice:
-    """What a replay has read and left; `before` and `after` are the source progress."""
-
     slice_replay: SliceReplay
     scan: SliceScan
     before: Progress

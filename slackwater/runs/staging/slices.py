@@ -85,7 +85,6 @@ class Cuts:
 
 
 def iso(ms: int) -> str:
-    """A time as the command line takes it."""
     moment = to_datetime(ms).replace(tzinfo=None)
     return moment.isoformat(timespec="milliseconds" if ms % 1000 else "seconds") + "Z"
 

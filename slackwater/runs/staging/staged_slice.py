@@ -73,9 +73,7 @@ class LineageClosed(UsageError):
 
 
 def refuse_closed(pipeline: str, owner: LedgerRow | None) -> None:
-    """Refuse a slice that would continue a close, whether it is new or a repetition. The error names the
-    command that reopens the lineage.
-    """
+    """Refuse a new or repeated slice behind a close, with the command that reopens the lineage."""
     if owner is not None and owner.kind == RowKind.CLOSE:
         raise LineageClosed(
             f"{pipeline}: the lineage was closed by row {owner.seq}. Reopen it with `slackwater state "

@@ -25,9 +25,7 @@ from slackwater.tables.warehouse import Warehouse
 
 @dataclass(frozen=True)
 class StaleSlices:
-    """The stale slices of a lineage; those that meet are one. `advice` says what has happened and what to
-    do, or is empty.
-    """
+    """The stale slices of a lineage, joined where they meet; `advice` says what to do, or is empty."""
 
     slices: tuple[Slice, ...] = ()
     advice: str = ""

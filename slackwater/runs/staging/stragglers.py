@@ -78,13 +78,11 @@ def newer_reads_by_source(
 
 
 def read_ranges(reads: pa.Table) -> list[ReadRange]:
-    """The rows of `LedgerReader.live_reads` as ranges."""
     columns = (reads.column(name).to_pylist() for name in ("from_ms", "to_ms", "version"))
     return list(map(ReadRange, *columns))
 
 
 def table_of_reads(ranges: Sequence[ReadRange]) -> pa.Table:
-    """The inverse of `read_ranges`."""
     names = ("from_ms", "to_ms", "version")
     columns = [pa.array([getattr(item, name) for item in ranges], pa.int64()) for name in names]
     return pa.table(columns, names=list(names))
@@ -177,9 +175,7 @@ class _CountsBySlice:
         return int(self.ends[-1])
 
     def add(self, times: Int64s, version: int, rows: Int64s | None = None) -> None:
-        """Count the rows of these arrivals (None: one each) that `version` has brought and no live run has
-        read.
-        """
+        """Count rows of these arrivals (None: one each) that `version` brought and no live run has read."""
         places = np.searchsorted(self.starts, times, side="right") - 1
         is_inside = (times >= self.starts[0]) & (times < self.end_ms)
         is_straggler = is_inside & (self.read_at[places] < version)

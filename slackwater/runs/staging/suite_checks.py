@@ -144,7 +144,6 @@ def _is_rounded(column: pa.ChunkedArray) -> bool:
 
 
 def check_suites(suites: Sequence[Suite], rows: RowsToPublish) -> list[Check]:
-    """One check for each expectation of the suites, in their order."""
     if not suites:
         return []
     if rows.are_none:
@@ -309,7 +308,6 @@ def _error_text(error: Exception) -> str:
 
 
 def _check_of(suite: Suite, item: Mapping[str, Any], result: Any, error: str | None) -> Check:
-    """The check of one expectation, from the library's result, or from what it has raised."""
     plain = {} if result is None else result.to_json_dict()
     plain.get("expectation_config", {}).get("kwargs", {}).pop("batch_id", None)
     values = plain.get("result") or {}
@@ -345,16 +343,13 @@ def _result_of_error(item: Mapping[str, Any], error: str | None) -> dict[str, An
 
 
 def _exception_in(info: Mapping[str, Any]) -> str | None:
-    """What the library has raised, by a result's `exception_info`, for the expectation or a metric."""
     parts = [info, *(part for part in info.values() if isinstance(part, Mapping))]
     messages = (str(part["exception_message"]) for part in parts if part.get("raised_exception"))
     return next((" ".join(message.split()) for message in messages), None)
 
 
 def _observed(values: Mapping[str, Any]) -> str:
-    """What an expectation has looked at: the value that it compares, or how many values, and the place of
-    the first unexpected one.
-    """
+    """What an expectation has looked at: its value, or how many values and the first unexpected place."""
     if "element_count" not in values:
         value = values.get("observed_value")
         if "unexpected_rows" in (values.get("details") or {}):

@@ -84,9 +84,7 @@ def verdict(checks: Sequence[Check]) -> str:
 
 
 def check_types(expectations: Sequence[Expectation], types: Mapping[str, pa.DataType]) -> None:
-    """Refuse expectations whose bounds or values can't be compared with their column. `types`: column → type.
-    Raises PipelineError.
-    """
+    """Refuse expectations whose bounds can't be compared with their column's type. Raises PipelineError."""
     for item in expectations:
         kind = types[item.column]
         type_name, fits = next(
@@ -218,9 +216,6 @@ _PLAIN = (pa.types.is_integer, pa.types.is_floating, pa.types.is_string, pa.type
 
 
 def _texts(expectations: Sequence[Expectation], metrics: pa.Table) -> dict[str, Any]:
-    """The row of metrics with its values as `validations` has them: bounds as text, and samples, too,
-    unless JSON has their type.
-    """
     terms = []
     for number, item in enumerate(expectations):
         terms += [f"low_{number}::VARCHAR AS low_{number}", f"high_{number}::VARCHAR AS high_{number}"]
@@ -233,7 +228,6 @@ def _texts(expectations: Sequence[Expectation], metrics: pa.Table) -> dict[str, 
 
 
 def _check_of(item: Expectation, number: int, metrics: Mapping[str, Any]) -> Check:
-    """The check of expectation `number`, which is met if no value breaks it."""
     low, high = metrics[f"low_{number}"], metrics[f"high_{number}"]
     sample = [
         value if not isinstance(value, float) or math.isfinite(value) else str(value)

@@ -171,9 +171,9 @@ class Publication:
         )
 
     def apply(self, corrections: pa.Table, published_rows: pa.Table, seqs_of_runs: pa.Table) -> pa.Table:
-        """`published_rows`, with all rows that the corrections of one ledger row update or withdraw, after
-        these corrections; others stay. `seqs_of_runs`: (run_id, seq) of the ledger rows from which withdrawn
-        rows of process functions came.
+        """`published_rows` after the corrections of one ledger row, with all rows that these update or
+        withdraw. `seqs_of_runs`: (run_id, seq) of the ledger rows from which withdrawn rows of process
+        functions came.
         """
         replacing = corrections.filter(pc.not_equal(corrections.column("op"), "insert"))
         if replacing.num_rows:
@@ -296,7 +296,7 @@ def days_of(rows: pa.Table) -> pa.ChunkedArray:
 
 
 def _only_day(rows: pa.Table) -> date | None:
-    """The day on which all windows start, as most often; None for several, or windows without a start."""
+    """The day on which all windows start, found quickly; None for several, or windows without a start."""
     starts = rows.column("window_start")
     if not rows.num_rows or starts.null_count:
         return None

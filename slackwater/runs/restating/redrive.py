@@ -124,7 +124,7 @@ class Redrive:
         return moved_rows_on(tables.ledger, head, OverridesReader(tables["overrides"]).rows())
 
     def _true_arrivals(self, rows: pa.Table, moved_on_main: MovedRows) -> list[int]:
-        """The source's arrivals of `rows`, in milliseconds; a row late again was recorded as redriven."""
+        """The source's arrivals of `rows`, in milliseconds; late again, a row has its redriven one."""
         moved_to: dict[datetime, list[Override]] = {}
         for override in moved_on_main.values():
             moved_to.setdefault(override.arrival_time, []).append(override)

@@ -131,7 +131,7 @@ def _what_firings_replace(description: Mapping[str, Any]) -> str:
 
 
 def _is_growth(item: Difference, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether a change of `select` or `output` only adds and removes results."""
+    """Whether a change of `select` or `output` adds and removes results, leaving the others as they are."""
     if item.path == "output":
         return None not in (item.before, item.after) and not _columns_of_another_type(item.before, item.after)
     if item.path.startswith("derive."):

@@ -224,7 +224,7 @@ class SliceReplay:
         return tuple(inputs)
 
     def _ranges(self, scan: SliceScan, engine: Engine, slots: int) -> int:
-        """The least number of ranges whose rows, windows and remembered rows fit a task's memory."""
+        """The least number of ranges such that rows, windows and remembered rows fit a task's memory."""
         rows = rows_sent(self.pipeline, self.pins.sources, scan.all_files, engine)
         parked_rows = self._parked_windows
         if self.pipeline.distinct_by is not None:

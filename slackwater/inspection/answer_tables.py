@@ -50,7 +50,6 @@ class Column:
         return row[self.name]
 
     def has_values(self, rows: Sequence[Row]) -> bool:
-        """Whether one of the rows has a value other than 0."""
         return any(self.value(row) for row in rows)
 
 

@@ -59,9 +59,7 @@ def source_row_text(values: Mapping[str, Any]) -> str:
 
 
 def window_text(row: Mapping[str, Any]) -> str:
-    """The window of a stored row: its range; its end where it has no start; its timestamp where there is no
-    window.
-    """
+    """The window of a stored row: its range, its end where it has no start, else its timestamp."""
     start, end = row["window_start"], row["window_end"]
     if start is not None:
         return range_text(start, end)

@@ -31,9 +31,7 @@ _SPANS_AT_AN_END = 4
 
 
 class LiveRows(NamedTuple):
-    """Rows of a staged table, and for each the seq of its run: not as a column, because a column of the
-    source may have any name.
-    """
+    """Rows of a staged table, and beside them their runs' seqs: a source may have columns of any name."""
 
     rows: pa.Table
     seqs: pa.ChunkedArray
@@ -44,8 +42,6 @@ class LiveRows(NamedTuple):
 
 @dataclass(frozen=True)
 class Inspection:
-    """The stored tables of one pipeline, for reading."""
-
     pipeline: str
     tables: Tables
 
@@ -103,9 +99,7 @@ class Inspection:
         return head
 
     def place_text(self, row: LedgerRow) -> str:
-        """The ledger row that an answer is as of, and where its lineage ends: `run 5, up to 2013-01-06
-        00:00`.
-        """
+        """The ledger row of an answer and where its lineage ends: `run 5, up to 2013-01-06 00:00`."""
         last_seq = next(reversed(seqs_of(row.live)), None)
         newest_run = row if last_seq in (None, row.seq) else self.tables.ledger.row(last_seq)
         end = newest_run.slice_end
@@ -176,9 +170,7 @@ class Inspection:
         )
 
     def key_group(self, row: LedgerRow, key: Mapping[str, pa.Scalar]) -> int | None:
-        """The key group of a key as of a ledger row; None where the declarations of that time were not
-        recorded.
-        """
+        """The key group of a key as of a ledger row; None where its declarations were not recorded."""
         owner = self.tables.ledger.snapshot_owner(row)
         declaration = None if owner is None else declaration_of(self.tables.attempts, owner.run_id)
         max_parallelism = None if declaration is None else declaration.get("max_parallelism")
@@ -189,7 +181,6 @@ class Inspection:
         return self.checks_of(self.run(seq).run_id)
 
     def checks_of(self, run_id: str) -> list[dict[str, Any]]:
-        """The rows of `validations` of a run, or of an attempt at one."""
         return (
             self.tables["validations"]
             .read(where=pc.field("run_id") == run_id, within=Within.only("run_id", run_id))
@@ -254,7 +245,6 @@ class Inspection:
         return names[names.index("key_group") + 1 : names.index("window_start")]
 
     def window_columns(self) -> list[str]:
-        """The columns of a window: its bounds, and what its class declares."""
         names = self.tables["timers"].schema.names
         return names[names.index("window_start") : names.index("service")]
 

@@ -120,11 +120,9 @@ class _Part(NamedTuple):
     last: int | None = None
 
     def files(self, files: StoredFiles) -> StoredFiles:
-        """Those of `files` that may hold such rows."""
         return files if self.first is None else files.within(Within(_GROUP, self.first, self.last))
 
     def condition(self) -> tuple[str, dict[str, Any]]:
-        """SQL, and the values of its parameters."""
         conditions, parameters = [], dict[str, Any]()
         for number, (name, value) in enumerate(self.key.items()):
             condition, parameters[f"key_{number}"] = sql_equality(name, value, f"$key_{number}")
@@ -137,13 +135,8 @@ class _Part(NamedTuple):
 
 @dataclass(frozen=True)
 class _Comparison:
-    """Compares the rows of one table in two snapshots.
-
-    Attributes:
-        connection: a database.
-        sides: the files of the left and of the right snapshot.
-        identity: the columns that identify a row.
-        in_order: the same columns as pairs are ordered by them, nulls first.
+    """Compares the rows of one table in two snapshots, whose files are `sides`, by the columns `identity`;
+    `in_order` are the same columns with nulls first.
     """
 
     connection: "duckdb.DuckDBPyConnection"
@@ -184,7 +177,6 @@ class _Comparison:
         return python_rows(rows), total
 
     def _make_pairs(self, part: _Part) -> None:
-        """Make the table `pairs` of all pairs of a part."""
         left, right, parameters = self._sides(part)
         columns = [*self.identity, *self._values]
         self.connection.execute(

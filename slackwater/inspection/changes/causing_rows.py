@@ -38,11 +38,8 @@ class CausingRows:
     _rows_of_runs: dict[int, list[RowOfWindow]] = field(default_factory=dict, repr=False)
 
     def of(self, change: PublishedChange) -> Sequence[CausingRow]:
-        """The rows that caused a change, by arrival.
-
-        Raises:
-            NeedsSpark: a source has deletion vectors or renamed columns.
-            CannotRepeat, SnapshotGone: what a run has read is not there any more.
+        """The rows that caused a change, by arrival. Raises NeedsSpark: a source has deletion vectors or
+        renamed columns; CannotRepeat, SnapshotGone: what a run has read is not there any more.
         """
         if change.is_of_a_run:
             return [CausingRow(True, row) for row in self._accepted_rows(change, change.brought_by)]

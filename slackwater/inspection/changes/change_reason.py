@@ -1,6 +1,4 @@
-"""Writes why a published row has changed, as a sentence without its full stop, from a `PublishedChange`
-alone.
-"""
+"""Writes why a published row has changed, as a sentence without its full stop, from a `PublishedChange`."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime

@@ -48,9 +48,8 @@ class PublishedComparison:
     def of(
         cls, left_name: str, right_name: str, warehouse: str | None, days: set[date | None] | None = None
     ) -> "PublishedComparison":
-        """The published rows of two pipelines in one warehouse, of some days (`window_date`; None stands for
-        rows without one) or of all. Raises NotComparable: their keys differ, or they have no result column in
-        common.
+        """The published rows of two pipelines in one warehouse, of all or some days (`window_date` or None).
+        Raises NotComparable: their keys differ, or they have no result column in common.
         """
         stored_tables = [Warehouse.at(warehouse).stored_tables(name) for name in (left_name, right_name)]
         tables = [_published_rows(stored, days) for stored in stored_tables]

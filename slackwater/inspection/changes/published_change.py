@@ -75,7 +75,5 @@ class PublishedChange:
 
     @property
     def is_of_a_run(self) -> bool:
-        """Whether a run brought it by continuing what was live; else a ledger row has changed which runs
-        count.
-        """
+        """Whether a run brought it by continuing what was live, not a row that changed which runs count."""
         return self.brought_by.kind in RUN_KINDS

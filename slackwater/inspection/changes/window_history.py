@@ -28,12 +28,9 @@ class WindowHistory:
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryQuestion:
-    """Which changes are wanted: `limit` (None: all) after the first `offset`.
-
-    Attributes:
-        key: as --key takes it; None for windows of all rows.
-        window_ms: the start of the only window in question, or the timestamp of a row without a window.
-        seq: only changes by this ledger row.
+    """Which changes are wanted: `limit` (None: all) after the first `offset`, of `key` (as --key takes it;
+    None for windows of all rows), of the window with the start (or the row with the timestamp) `window_ms`,
+    by the ledger row `seq`.
     """
 
     key: str | None

@@ -61,9 +61,8 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A pipeline at one moment: its declaration (None where it is not registered), its tables, the newest
-    ledger row of main (None before the first run), the last live runs in slice order with their figures, and
-    the wall clock.
+    """A pipeline at one moment: declaration (None: not registered), tables, main's newest ledger row (None
+    before the first run), the last live runs in slice order with their figures, and the wall clock.
     """
 
     pipeline: str

@@ -43,9 +43,7 @@ RUNS = 90
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineHealth:
-    """How a pipeline is: the answer to each question, and the figures of its last runs in slice order.
-    Without a declaration some questions can't be answered.
-    """
+    """The answers to each question and the last runs' figures in slice order; some need a declaration."""
 
     pipeline: str
     is_registered: bool

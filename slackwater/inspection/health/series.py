@@ -75,9 +75,7 @@ def judge_watermark(subject: Subject) -> Finding:
 
 
 def _is_stuck(runs: Sequence[RunFigures]) -> bool:
-    """Whether the watermark has not moved over the last runs, for long enough to matter, though each of them
-    has accepted rows.
-    """
+    """Whether the watermark stood still for long over the last runs, though each has accepted rows."""
     before_and_last = runs[-_STUCK_RUNS - 1 :]
     return (
         len(before_and_last) > _STUCK_RUNS

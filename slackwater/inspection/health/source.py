@@ -69,9 +69,7 @@ class SourceLogs:
         return pin_newest(declaration, self.subject.warehouse)
 
     def refusal(self) -> SlackwaterError | None:
-        """The error by which the next run would refuse the sources for their columns, as `plan` does, or
-        None.
-        """
+        """The error by which the next run would refuse the sources for their columns, or None."""
         subject, declaration = self.subject, self.subject.declaration
         assert declaration is not None
         stored_schemas = {name: folder.schema for name, folder in subject.tables.folders.items()}
@@ -83,7 +81,6 @@ class SourceLogs:
         return None
 
     def newest_arrival(self) -> datetime | None:
-        """The greatest arrival of all sources, by the statistics of their files."""
         greatest = [
             bounds[1]
             for source, pinned_source in self.sources

@@ -67,9 +67,7 @@ def judge_sinks(subject: Subject) -> Finding:
 
 
 def _states(subject: Subject, declaration: Pipeline) -> Iterator[tuple[str, SinkState | None]]:
-    """The state of each sink, by its name; None for one that does not answer in time. All are asked at
-    once.
-    """
+    """The state of each sink, by name; None for one that doesn't answer in time. All are asked at once."""
     delivery = Delivery(declaration, subject.tables, subject.warehouse.root)
     answers: queue.Queue[tuple[str, SinkState | None]] = queue.Queue()
 

@@ -133,9 +133,7 @@ def _overlaps(bounds: Bounds | None, item: ReadRange) -> bool:
 
 
 def _count(source: PinnedSource, candidates: _Candidates, arrival: str) -> _Count:
-    """The stragglers in some files: exactly, by their arrivals, where the files are few and small, else as
-    many as the files hold.
-    """
+    """The stragglers in some files: exactly where they are few and small, else as many as these hold."""
     files, live = candidates.files, candidates.live
     is_exact = (
         len(files) <= _COUNTED_FILES

@@ -25,9 +25,8 @@ _PROCESSING_TIME = (
 
 
 def windows_text(pipeline: Pipeline) -> str:
-    """The windows of a pipeline: `tumbling, 1 hour`, `sliding, 10 s every 2 s`, `sessions, gap 3 hours`.
-    Processing time is named; a user's own assigner is named by its class, and a pipeline without windows by
-    its function.
+    """`tumbling, 1 hour`, `sliding, 10 s every 2 s`, `sessions, gap 3 hours`. Processing time is named, a
+    user's own assigner by its class, and a pipeline without windows by its function.
     """
     assigner = pipeline.window
     if assigner is None:

@@ -37,7 +37,6 @@ class LateRowAdvice:
 
     @property
     def summary(self) -> str:
-        """What the advice is about."""
         return lateness_sentences.summary(self.lateness)
 
     @property
@@ -48,7 +47,6 @@ class LateRowAdvice:
 
     @property
     def notes(self) -> list[str]:
-        """Which numbers are exact, and which are not."""
         return lateness_sentences.exactness(self.lateness)
 
 

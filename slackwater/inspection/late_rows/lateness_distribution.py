@@ -1,6 +1,4 @@
-"""How late the rows of a lineage came, as a histogram by the allowed lateness that each needed: rows that
-windows took, and rows that none did.
-"""
+"""How late rows came, as a histogram by the allowed lateness that each needed, whether taken or not."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

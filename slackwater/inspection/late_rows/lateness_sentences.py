@@ -108,7 +108,6 @@ def bound_suggestion(advice: BoundAdvice) -> str:
 
 
 def exactness(advice: LatenessAdvice) -> list[str]:
-    """Which numbers are exact, and which are not."""
     settings = advice.settings
     sentences = []
     if settings.windows_of_row is WindowsOfRow.MERGING:

@@ -41,12 +41,9 @@ class NotFromSource(UsageError):
 def assignments_of_source(
     inspection: Inspection, pipeline: Pipeline, warehouse: Warehouse, settings: LatenessSettings
 ) -> RecordedAssignments:
-    """The rows of the runs of `settings`, one entry for each window of each.
-
-    Raises:
-        NotFromSource: other windows, too many rows, or rows that count once.
-        NeedsSpark: a source has deletion vectors or renamed columns.
-        CannotRepeat, SnapshotGone: the input of a run, or the snapshot before it, is gone.
+    """The rows of the runs of `settings`, one entry for each window of each. Raises NotFromSource;
+    NeedsSpark: a source has deletion vectors or renamed columns; CannotRepeat, SnapshotGone: a run's input,
+    or the snapshot before it, is gone.
     """
     grid = None if pipeline.window is None else pipeline.window.grid
     if grid is None:

@@ -1,6 +1,4 @@
-"""The rows that the live runs could not use: how many for which reason, and the newest of them, as they were
-in the source.
-"""
+"""The rows that the live runs could not use: how many for which reason, and the newest, as in the source."""
 
 import json
 import re
@@ -38,9 +36,7 @@ class QuarantineReason:
 
 @dataclass(frozen=True, kw_only=True)
 class QuarantinedRows:
-    """Every reason, the one with the most rows first; and the newest rows among the `total` that were asked
-    for.
-    """
+    """Every reason, by falling number of rows; and the newest rows among the `total` that were asked for."""
 
     reasons: Sequence[QuarantineReason]
     total: int

@@ -176,7 +176,6 @@ class _AppendingFile:
 
 
 def _empty(sink: io.BytesIO) -> bytes:
-    """Empty the buffer; returns what was in it."""
     content = sink.getvalue()
     sink.seek(0)
     sink.truncate()

@@ -30,12 +30,8 @@ class NotAPlace(UsageError):
 
 @dataclass(frozen=True)
 class RowPlace:
-    """A place between two rows.
-
-    Attributes:
-        values: the values, as texts, of the row beside it in the columns of the order.
-        equal_rows: how many rows with these values lie on the other side of the place.
-        is_backward: whether the rows before it are asked for.
+    """A place between two rows: the `values`, as texts, of the row beside it in the columns of the order, how
+    many `equal_rows` lie on the other side, and whether the rows before it are asked for.
     """
 
     values: tuple[str | None, ...]
@@ -69,9 +65,7 @@ class RowFilter:
     end: datetime | None = None
 
     def condition(self, views: LineageViews, view: str) -> tuple[str, list[Any]]:
-        """(SQL, its parameters) of the condition on rows of `view`. In quarantine a key is in the row's
-        JSON.
-        """
+        """(SQL, its parameters) for rows of `view`. In quarantine a key is in the row's JSON."""
         conditions, parameters = ["true"], list[Any]()
         if self.key is not None:
             condition, values = (
@@ -97,9 +91,7 @@ def _condition_on_json(key_columns: Sequence[str], key: str) -> tuple[str, list[
 
 @dataclass(frozen=True, kw_only=True)
 class RowPage:
-    """Rows of one page, how many the filter selects in all, and where the pages beside begin; None where
-    there is none.
-    """
+    """Rows of one page, how many the filter selects, and where the pages beside begin; None for no page."""
 
     rows: pa.Table
     total: int

@@ -1,6 +1,4 @@
-"""The tables of parked, late and unusable rows: which view, by which time, in which order, which columns
-first.
-"""
+"""The tables of parked, late and unusable rows: which view, by which time, in which order and columns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,13 +29,9 @@ OPTIONAL_COLUMNS = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class StateTable:
-    """One of these tables.
-
-    Attributes:
-        name: what it is called in commands and URLs.
-        time_column: the column that filters by time are about; None for none.
-        last_columns: columns of the order after time and key.
-        first_columns: the columns that people look at first, beside key and window.
+    """One of these tables, by its name in commands and URLs. Filters by time are about `time_column` (None:
+    none); `last_columns` order rows after time and key; `first_columns` are looked at first, beside key and
+    window.
     """
 
     name: str

@@ -17,8 +17,6 @@ from slackwater.tables.python_rows import python_rows
 
 @dataclass(frozen=True)
 class TopRows:
-    """The first rows of a table, and how many it has."""
-
     rows: list[dict[str, Any]]
     total: int
 

@@ -49,9 +49,7 @@ class CheckSeries:
 
 
 def check_series(views: LineageViews, runs: Sequence[RunFigures]) -> list[CheckSeries]:
-    """The checks of `runs`, in the order in which the newest of these recorded them; checks that it no longer
-    has come last.
-    """
+    """The checks of `runs`, in the newest one's order; those that it no longer has come last."""
     if not runs:
         return []
     rows = views.query(

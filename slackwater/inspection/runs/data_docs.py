@@ -32,16 +32,12 @@ _SEVERITIES = {"reject": "critical", "warn": "warning"}
 
 
 class ValidatedRun(NamedTuple):
-    """A run, or an attempt at one, and when it was validated."""
-
     run_id: str
     at: datetime
 
 
 class ValidatedSuite(NamedTuple):
-    """A suite by its name, and a run that has validated it. Our own expectations of a pipeline are a suite,
-    too, with the pipeline's name.
-    """
+    """A suite by its name, which for our own expectations is the pipeline's, and a run that validated it."""
 
     name: str
     run: ValidatedRun
@@ -209,9 +205,7 @@ def _library_judgement(expectation: Expectation, check: Mapping[str, Any]) -> "E
 
 
 def _library_expectation(expectation: Expectation) -> "LibraryExpectation":
-    """The expectation as the library declares it. Its bounds are doubles and times; other bounds become a
-    query.
-    """
+    """The expectation as the library declares it; bounds that are no doubles or times become a query."""
     gx = library()
     from great_expectations.expectations.row_conditions import Column
 

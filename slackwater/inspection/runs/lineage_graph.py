@@ -41,12 +41,9 @@ class GraphRun:
 
 @dataclass(frozen=True, kw_only=True)
 class GraphBranch:
-    """A branch beside main.
-
-    Attributes:
-        lane: 1 is next to main. Branches that share no time may share a lane.
-        start, end: in the time of slices: where it began, and the end of its last slice.
-        publications: seqs of the rows by which main took runs of it, oldest first.
+    """A branch beside main, from its start to the end of its last slice, in the time of slices. `lane` 1 is
+    next to main; branches that share no time may share one. `publications`: seqs of rows by which main took
+    its runs.
     """
 
     name: str
@@ -74,9 +71,7 @@ class LineageGraph:
 
 @dataclass
 class _Fork:
-    """A branch while the ledger is read. `row` made it; where the ledger is read from a later row on, its
-    first run.
-    """
+    """A branch while the ledger is read. `row` made it, or is its first run where reading began later."""
 
     row: LedgerRow
     runs: list[LedgerRow]
@@ -95,7 +90,6 @@ class _Fork:
 
 
 def lineage_graph(rows: Sequence[LedgerRow]) -> LineageGraph:
-    """The graph of a ledger from some row on, in the order of their seqs."""
     forks = _forks(rows)
     lanes = _lanes(forks)
     lane_by_seq = {run.seq: lanes[place] for place, fork in enumerate(forks) for run in fork.runs}

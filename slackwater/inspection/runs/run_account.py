@@ -51,9 +51,7 @@ def rows_account(run: LedgerRow) -> Account:
 
 
 def windows_account(run: LedgerRow, before: LedgerRow | None) -> Account:
-    """What became of the windows that were open before a run and that it opened. `before`: the run whose
-    snapshot was continued; None for the first.
-    """
+    """What became of the windows open before a run and opened by it. `before`: the continued run, if any."""
     return Account(
         [
             AccountPart("windows_before", 0 if before is None else before.windows_open),
@@ -68,9 +66,7 @@ def windows_account(run: LedgerRow, before: LedgerRow | None) -> Account:
 
 
 def run_before(tables: Tables, row: LedgerRow) -> LedgerRow | None:
-    """The run before a run in the slice order of its branch; None for the first, and for a row that is no
-    run.
-    """
+    """The run before a run in its branch's slice order; None for the first and for a row that is no run."""
     if row.kind not in RUN_KINDS:
         return None
     seqs = seqs_of(row.live)
@@ -79,9 +75,7 @@ def run_before(tables: Tables, row: LedgerRow) -> LedgerRow | None:
 
 
 def run_after(tables: Tables, row: LedgerRow, head: LedgerRow | None) -> int | None:
-    """The seq of the live run after a run in slice order; None for the last, and for a run that is not
-    live.
-    """
+    """The seq of the live run after a run in slice order; None for the last or a run that is not live."""
     seqs = () if head is None else seqs_of(head.live)
     place = seqs.index(row.seq) + 1 if row.seq in seqs else len(seqs)
     return seqs[place] if place < len(seqs) else None

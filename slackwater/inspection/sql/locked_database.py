@@ -86,9 +86,7 @@ class LockedDatabase:
         return dict(zip(schema.names, map(str, types), strict=True))
 
     def parse(self, sql: str) -> SelectStatement:
-        """The names in a statement, which is not run. Raises NotAStatement unless it is a single one that
-        reads.
-        """
+        """The names in a statement, which is not run. Raises NotAStatement unless it is one that reads."""
         return SelectStatement.parse(sql, self._connection)
 
     def rows(self, sql: str, parameters: Sequence[Any], seconds: float | None) -> pa.Table:

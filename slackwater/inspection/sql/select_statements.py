@@ -90,9 +90,7 @@ class SelectStatement:
 
     @property
     def is_description(self) -> bool:
-        """Whether its rows are about columns or tables: they are few, and it can't be part of another
-        statement.
-        """
+        """Whether its rows, which are few, are about columns or tables; it can't be part of a statement."""
         return self.shown_list is not None or self.describes
 
     @property

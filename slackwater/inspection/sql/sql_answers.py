@@ -38,12 +38,7 @@ _REFUSED_FUNCTIONS = frozenset(
 
 @dataclass(frozen=True)
 class SqlAnswer:
-    """The rows of a statement.
-
-    Attributes:
-        rows: the first ones.
-        others: how many there are beside; None where there are some that were not counted in time.
-    """
+    """The first `rows` of a statement, and how many `others` there are; None: not counted in time."""
 
     rows: pa.Table
     others: int | None
@@ -72,14 +67,8 @@ def check_statement(views: LineageViews, sql: str) -> SelectStatement:
 
 
 def answer(views: LineageViews, sql: str, limit: int, *, seconds: float | None = None) -> SqlAnswer:
-    """The first `limit` rows of a statement. More than these are not read, but counted, which reads fewer
-    columns.
-
-    Args:
-        seconds: after which the statement is stopped.
-
-    Raises:
-        NotAStatement: see `check_statement`, and `LineageViews.query`.
+    """The first `limit` rows of a statement, which is stopped after `seconds`. The others are not read, but
+    counted, which reads fewer columns. Raises NotAStatement: see `check_statement`, and `LineageViews.query`.
     """
     start, statement = time.monotonic(), check_statement(views, sql)
     with _batches(views, statement, seconds) as stream:

@@ -25,11 +25,8 @@ def has_place(message: str) -> bool:
 def error_of_statement(
     message: str, sql: str, *, seconds: float | None = None, offset: int = 0
 ) -> NotAStatement:
-    """The error to raise where a statement has failed with DuckDB's `message`.
-
-    Args:
-        seconds: the statement was to be stopped after these.
-        offset: how many characters DuckDB has read before `sql`.
+    """The error for DuckDB's `message` about a statement that was to be stopped after `seconds`; DuckDB has
+    read `offset` characters before `sql`.
     """
     kind, _, details_text = message.partition(": ")
     if kind == "INTERRUPT Error" and seconds is not None:
@@ -52,11 +49,8 @@ def error_of_statement(
 
 
 def text_with_place(message: str, sql: str, location: str | None, offset: int = 0) -> str:
-    """DuckDB's message for people, with the line that it is about and carets under the place.
-
-    Args:
-        location: the place as DuckDB writes it, ``[position, length]`` in bytes; None for none.
-        offset: the position at which `sql` begins.
+    """DuckDB's message for people, with the line that it is about and carets under the place. `location` is
+    ``[position, length]`` in bytes, or None; `sql` begins at the position `offset`.
     """
     sentence, *hints = _without_noise(message)
     text = "\n".join([sentence, *hints])

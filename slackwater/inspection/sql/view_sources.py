@@ -101,9 +101,7 @@ class ViewSources:
         return [f"{name}_at" for name in (PUBLISHED, *LIVE_VIEWS, *sides, *SNAPSHOT_VIEWS)]
 
     def current(self, name: str) -> str:
-        """The view of now that a table function gives as of other rows: `late_live` for `late_at`; any other
-        name unchanged.
-        """
+        """The view of now for a table function: `late_live` for `late_at`; any other name unchanged."""
         subject, _, ending = name.rpartition("_")
         if ending != "at" or name not in self.names_at:
             return name
@@ -123,12 +121,9 @@ class ViewSources:
         return folders
 
     def source(self, view: str, row: LedgerRow) -> ViewSource:
-        """The source of a view (`panes_live`, `windows_now`, the name of a table) as of a ledger row; a table
-        as it is stored is as of now. Not for `published` as of an earlier row.
-
-        Raises:
-            NotAView: there is no such view.
-            SnapshotGone: upkeep has dropped the snapshot.
+        """The source of a view (`panes_live`, `windows_now`, a table's name) as of a ledger row; a table as
+        it is stored is as of now. Not for `published` as of an earlier row. Raises NotAView; SnapshotGone: it
+        was dropped.
         """
         subject, _, ending = view.rpartition("_")
         if ending == "now" and subject in SNAPSHOT_VIEWS:
@@ -181,9 +176,7 @@ def _files_of_runs(files: StoredFiles, seqs: Mapping[str, int]) -> StoredFiles:
 
 
 def _has_between(run_ids: list[str], least: str | None, greatest: str | None) -> bool:
-    """Whether one of the sorted `run_ids` lies within the bounds of a file; a file without bounds may hold
-    any.
-    """
+    """Whether one of the sorted `run_ids` may lie in a file with these bounds; without bounds any may."""
     if least is None or greatest is None:
         return True
     place = bisect_left(run_ids, least)

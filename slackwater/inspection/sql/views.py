@@ -71,11 +71,9 @@ class LineageViews:
 
     @classmethod
     def of(cls, pipeline: str, warehouse: str | None, at: str | int = MAIN) -> "LineageViews":
-        """The views of `pipeline`, as of main's head, a seq, or the head of a branch.
-
-        Raises:
-            NoRuns: the pipeline has never run here, or there is no such seq.
-            UsageError: no run was committed yet, or there is no such branch.
+        """The views of `pipeline`, as of main's head, a seq, or the head of a branch. Raises NoRuns: it has
+        never run here, or there is no such seq; UsageError: nothing was committed, or there is no such
+        branch.
         """
         inspection = Inspection.of(pipeline, warehouse)
         return cls.over(inspection, inspection.at(str(at)))
@@ -214,9 +212,7 @@ class LineageViews:
         self._sources_of_views[name] = source
 
     def _is_before_published(self, row: LedgerRow) -> bool:
-        """Whether `published` has moved on since the ledger row; raises NotAView for a row of another
-        branch.
-        """
+        """Whether `published` has moved on since a ledger row; raises NotAView for another branch's."""
         if row.branch != MAIN:
             raise NotAView(
                 f"run {row.seq} is on the branch {row.branch}, and only main publishes. "

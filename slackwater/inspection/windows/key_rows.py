@@ -25,13 +25,7 @@ from slackwater.tables.warehouse import Tables
 
 @dataclass(frozen=True)
 class KeyRows:
-    """The rows of one key in every table.
-
-    Attributes:
-        tables: the pipeline's tables.
-        scalars: key column → value; empty for windows of all rows.
-        key_group: Flink's key group of the key.
-    """
+    """The rows of one key in every table. `scalars`: key column → value, empty for windows of all rows."""
 
     tables: Tables
     scalars: Mapping[str, pa.Scalar]
@@ -65,7 +59,6 @@ class KeyRows:
 
     @cached_property
     def condition(self) -> pc.Expression:
-        """Whether a row is of the key."""
         conditions = (pc.field(name) == value for name, value in self.scalars.items())
         return reduce(and_, conditions, pc.field("key_group") == self.key_group)
 
@@ -76,9 +69,7 @@ class KeyRows:
         *bounds: Within,
         columns: Sequence[str] | None = None,
     ) -> pa.Table:
-        """Rows of the key that `where` selects, of every run. `bounds`: outside of which no row fulfils
-        `where`.
-        """
+        """Rows of the key that `where` selects, of every run; all of them lie within `bounds`."""
         folder = self.tables[table]
         files = folder.files(Within.only("key_group", self.key_group), *bounds)
         condition = self.condition if where is None else self.condition & where
@@ -104,8 +95,6 @@ class KeyRows:
         return rows if columns is None else rows.select(columns)
 
     def is_in_log(self, table: str, owner: LedgerRow) -> bool:
-        """Whether a snapshot table still has the rows that the run `owner` has parked; true where it has
-        parked none.
-        """
+        """Whether a snapshot table still has all rows that the run `owner` has parked, if any."""
         files = self.tables[table].files(Within.only("run_id", owner.run_id))
         return not owner.files.get(table) or files.actions.num_rows > 0

@@ -59,7 +59,6 @@ class LineageAsOf:
 
     @cached_property
     def window_columns(self) -> tuple[str, ...]:
-        """The columns of a window: its bounds, and what its class declares."""
         names = self.tables["timers"].schema.names
         return tuple(names[names.index("window_start") : names.index("service")])
 

@@ -17,9 +17,7 @@ from slackwater.tables.python_rows import python_rows
 
 @dataclass(frozen=True, kw_only=True)
 class KeptState:
-    """State of a window in `keyed_state`: its descriptor's name, and in how many rows it is kept (pieces of a
-    long list, entries of a map).
-    """
+    """State of a window in `keyed_state`: its descriptor's name, and in how many rows it is."""
 
     state_name: str
     rows: int
@@ -53,9 +51,7 @@ class ParkedWindow:
     states: Sequence[KeptState]
 
     def readable_parts(self) -> Iterator[tuple[str, Any]]:
-        """Name and value of each accumulated part that a person can read: exact sums and sketches are
-        bytes.
-        """
+        """Name and value of each accumulated part that people can read, unlike exact sums and sketches."""
         for name, value in self.accumulators.items():
             if not isinstance(value, bytes):
                 yield name.replace("__", " · "), value

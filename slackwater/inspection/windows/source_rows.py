@@ -137,7 +137,6 @@ def rows_of_run(
 
 
 def _other_values(pipeline: Pipeline, elements: pa.Table) -> list[dict[str, Any]]:
-    """The values of each row beside its key and its times."""
     own_names = {pipeline.roles.event_time, pipeline.roles.arrival_time, *pipeline.keys}
     names = [name for name in source_columns(elements.column_names) if name not in own_names]
     return python_rows(elements.select(names))

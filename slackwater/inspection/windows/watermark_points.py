@@ -17,8 +17,6 @@ _MOST_RUNS = 60
 
 @dataclass(frozen=True, order=True)
 class WatermarkPoint:
-    """The watermark at a moment of the virtual clock."""
-
     clock: datetime
     watermark: datetime
 

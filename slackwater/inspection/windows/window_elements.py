@@ -31,9 +31,7 @@ _LATE_COLUMNS = ("event_time", "arrival_time", "windows", "late_by_ms", "waterma
 
 @dataclass(frozen=True, kw_only=True)
 class HeldElements:
-    """How much the window held at the end of a run: elements and firings so far, and the arrivals of its
-    elements.
-    """
+    """What the window held at a run's end: elements and firings so far, and its elements' arrivals."""
 
     seq: int
     slice_start: datetime

@@ -86,9 +86,7 @@ class AskedWindow:
 
 @dataclass(frozen=True, kw_only=True)
 class StoppedSlice:
-    """The newest attempt at the slice that would come next, where it has not been committed: until then the
-    window can't move on.
-    """
+    """The newest attempt at the next slice, not committed, which keeps the window from moving on."""
 
     run_id: str
     slice_start: datetime
@@ -129,7 +127,6 @@ class WindowExplanation:
     stopped_slice: StoppedSlice | None
 
     def as_json(self) -> dict[str, Any]:
-        """The explanation as plain values."""
         values = _plain(self)
         return {name: values[name] for name in _FIRST_IN_JSON} | values
 
@@ -153,9 +150,7 @@ class WindowQuestion:
 def explain_window(
     pipeline: Pipeline, warehouse_uri: str | None, question: WindowQuestion
 ) -> WindowExplanation:
-    """The life of the window that `question` names; raises UsageError or NoRuns where it names none, and
-    SnapshotGone.
-    """
+    """The life of the window that `question` names; raises UsageError or NoRuns, and SnapshotGone."""
     _refuse_without_windows(pipeline)
     inspection = Inspection.of(pipeline.name, warehouse_uri)
     lineage = _lineage(pipeline, inspection, question)

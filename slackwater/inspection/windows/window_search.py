@@ -100,11 +100,8 @@ all_bounds = frozenset({"window_start", "window_end"})
 
 
 def find_window(lineage: LineageAsOf, name: WindowName) -> dict[str, Any]:
-    """The columns of the window that `name` names.
-
-    Raises:
-        NoSuchWindow: there has never been one; with the nearest of the key, or near keys.
-        UsageError: several windows have this name, or the name does not suit the pipeline's windows.
+    """The columns of the window that `name` names. Raises NoSuchWindow, with the nearest of the key or near
+    keys; UsageError: several windows have this name, or it does not suit the pipeline's windows.
     """
     _check_name(lineage, name)
     condition, bounds = _condition_of_name(lineage, name)
@@ -240,9 +237,7 @@ def _windows_of_earlier_snapshots(
 
 
 def _widest(windows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The longest of windows that all hold one instant, and of equals the newest: the others were merged into
-    it.
-    """
+    """The longest, then newest, of windows that hold one instant: the others were merged into it."""
     return max(
         windows, key=lambda window: (window["window_end"] - window["window_start"], window["window_end"])
     )

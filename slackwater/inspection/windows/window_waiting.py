@@ -29,8 +29,6 @@ _SNAPSHOTS_LOOKED_AT = 12
 
 
 class NextEvent(StrEnum):
-    """What comes next in the life of a window."""
-
     FIRING = "firing"
     CLEANUP = "cleanup"
     ELEMENTS = "elements"

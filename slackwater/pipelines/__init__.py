@@ -1,7 +1,6 @@
 """What a user writes: a pipeline, its source, aggregates and expectations.
 
-Declarations only, with the standard library and `windowing`, so that a DAG file can import them without
-Spark, Delta or Arrow.
+Declarations only, with the standard library and `windowing`: DAG files import no Spark, Delta or Arrow.
 """
 
 from slackwater.pipelines import aggregates as agg

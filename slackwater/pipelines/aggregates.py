@@ -1,7 +1,5 @@
 """The aggregates that a pipeline may select, as declarations: what to compute on which column, over which
-rows of the window.
-
-How they accumulate, and which typed columns hold their state, is `slackwater.engine.aggregates`.
+rows of the window. How they accumulate, in which typed columns, is `slackwater.engine.aggregates`.
 """
 
 from dataclasses import dataclass
@@ -130,9 +128,7 @@ def max(column: str, *, where: str | None = None) -> Aggregate:
 
 def variance(column: str, *, where: str | None = None) -> Aggregate:
     """Sample variance of a numeric column (SQL's VAR_SAMP: divided by n − 1) as a double, from exact sums,
-    rounded once at a firing.
-
-    Null of fewer than two values; NaN when a value is NaN or infinite.
+    rounded once at a firing. Null of fewer than two values; NaN when a value is NaN or infinite.
     """
     return Aggregate("variance", column, where)
 
@@ -146,9 +142,8 @@ def first(
     column: str, *, by: Literal["event_time", "arrival"] = "event_time", where: str | None = None
 ) -> Aggregate:
     """The value of the first row whose `column` is not null: by (event time, arrival, order column, row
-    hash), with ``by="arrival"`` without the event time.
-
-    The firsts of two columns come from the same row where both have a value in it.
+    hash), with ``by="arrival"`` without the event time. The firsts of two columns come from the same row
+    where both have a value in it.
     """
     return Aggregate("first", column, where, by=by)
 
@@ -168,9 +163,8 @@ def count_distinct(column: str, *, where: str | None = None) -> Aggregate:
 
 
 def approx_distinct(column: str, *, precision: int = 12, where: str | None = None) -> Aggregate:
-    """About how many different values: HyperLogLog with 2 ** precision registers.
-
-    The standard error is 1.04 / √(2 ** precision), by default 1.6 %. At most 2 ** precision bytes a window.
+    """About how many different values: HyperLogLog with 2 ** precision registers. The standard error is 1.04
+    / √(2 ** precision), by default 1.6 %. At most 2 ** precision bytes a window.
     """
     return Aggregate("approx_distinct", column, where, precision=precision)
 
@@ -178,9 +172,8 @@ def approx_distinct(column: str, *, precision: int = 12, where: str | None = Non
 def approx_quantile(
     column: str, quantile: float, *, relative_error: float = 0.01, where: str | None = None
 ) -> Aggregate:
-    """A quantile of a numeric column as a double, within `relative_error` of an element of the window.
-
-    That element is the one at position ⌊quantile · (n − 1)⌋ of the n values in order, counted from 0; NaN
-    comes last. A histogram with buckets of equal relative width; values below 2.3e-308 count as 0.
+    """A quantile of a numeric column as a double, within `relative_error` of an element of the window. That
+    element is the one at position ⌊quantile · (n − 1)⌋ of the n values in order, counted from 0; NaN comes
+    last. A histogram with buckets of equal relative width; values below 2.3e-308 count as 0.
     """
     return Aggregate("approx_quantile", column, where, quantile=quantile, relative_error=relative_error)

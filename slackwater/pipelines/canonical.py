@@ -1,7 +1,5 @@
-"""The canonical form of declarations: plain JSON values that depend on nothing but what was declared. The
-config hash is computed from it.
-
-It knows no declaration by name. An object whose contents it can't read is refused, because a change of it
+"""The canonical form of declarations, from which the config hash is computed: plain JSON values that depend
+on nothing but what was declared. An object whose contents it can't read is refused, because a change of it
 would leave the hash as it is.
 """
 

@@ -1,7 +1,4 @@
-"""A pipeline's declaration for people: each argument that differs from its default.
-
-Airflow shows it as the docs of a DAG.
-"""
+"""A pipeline's declaration for people: the arguments other than defaults, which Airflow shows as DAG docs."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass

@@ -114,13 +114,8 @@ _NOT_SAID = 2**63
 
 
 class ColumnUse(NamedTuple):
-    """A place at which an expression reads a column.
-
-    Attributes:
-        column: its name.
-        start, end: the characters of the text that name it.
-        reader: the kind of the node that reads it, e.g. ``OPERATOR_IS_NULL`` or ``TRY_CAST``; empty where the
-            column is the whole expression.
+    """A place at which an expression reads a column: its name, the characters [start, end) of the text that
+    name it, and the kind of node that reads it, e.g. ``OPERATOR_IS_NULL``, or "" for the whole expression.
     """
 
     column: str
@@ -131,16 +126,13 @@ class ColumnUse(NamedTuple):
 
 @dataclass(frozen=True)
 class Expression:
-    """An expression that may be computed: its text, and each use of a column in it. A plain value: it travels
-    to tasks.
-    """
+    """An expression that may be computed: its text, and each use of a column. A plain value, for tasks."""
 
     text: str
     uses: tuple[ColumnUse, ...]
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that it reads, each once."""
         return tuple(dict.fromkeys(use.column for use in self.uses))
 
 
@@ -362,9 +354,7 @@ _WORDS_OF_EXPRESSIONS = _EXPECTING_MORE | {"null", "true", "false", "cast", "try
 
 
 def _word_of_sql(text: str, place: int) -> str | None:
-    """The word at the place of a syntax error, or before it, where SQL reserves it: as a column it needs
-    quotes.
-    """
+    """The word at or before a syntax error, if SQL reserves it: as a column it needs quotes."""
     words = [word for word in re.finditer(r"\w+", text) if word.start() <= place]
     if not words or text[words[-1].end() : place].strip():
         return None

@@ -1,8 +1,5 @@
 """Which pipelines exist: those of the user's file or module, and the examples that we ship, under names that
-the user does not take.
-
-A user's file is loaded under a name of its own, so that it takes the place of no other module. No
-Spark.
+the user does not take. A user's file is loaded under a name of its own, in place of no other module.
 """
 
 import difflib
@@ -53,11 +50,7 @@ class PipelinesFileError(UsageError):
 
 
 class Registry(Mapping[str, Pipeline]):
-    """The registered pipelines by name, with the sources of each.
-
-    Attributes:
-        faults: why a file or module can't be loaded, by its name, where others can.
-    """
+    """The registered pipelines by name, with their sources; `faults`: file or module → why it can't load."""
 
     def __init__(self) -> None:
         self._pipelines: dict[str, Pipeline] = {}
@@ -157,10 +150,8 @@ def loaded_by_value() -> list[ModuleType]:
 
 def loaded_files() -> dict[str, Path]:
     """The user's code that executors import by name, as path in an archive → file: modules beside the user's
-    file, packages that it imported, and modules given by name.
-
-    Left out is our own package, which executors have, and a file that this process would not find under its
-    name: in the archive it would take the place of another module.
+    file, packages that it imported, and modules given by name. Left out is our own package, which executors
+    have, and a file that this process would not find under its name: it would take another module's place.
     """
     files = {name: path for module in _loaded_modules() for name, path in _files_of_module(module).items()}
     by_value = {Path(str(module.__file__)) for module in loaded_by_value()}
@@ -194,10 +185,8 @@ def _is_at(origin: Path | None, path: Path) -> bool:
 
 
 def _files_of_module(module: ModuleType) -> dict[str, Path]:
-    """The user's files that `module` may import, as path in an archive → file.
-
-    For a module in a package these are all files of the package; otherwise the Python files in the module's
-    folder, and the packages in it that have been imported.
+    """The user's files that `module` may import, as path in an archive → file: all files of its package, else
+    the Python files in its folder and the packages there that have been imported.
     """
     module_file = Path(str(module.__file__))
     package = module.__name__.partition(".")[0] if "." in module.__name__ else None
@@ -226,7 +215,6 @@ def _package_files(name: str) -> dict[str, Path]:
 
 @cache
 def product_version() -> str:
-    """The installed version of slackwater."""
     try:
         return version("slackwater")
     except PackageNotFoundError:  # run from a checkout that was not installed

@@ -1,7 +1,5 @@
 """The interface of sinks: targets outside of the warehouse to which the results of a pipeline are delivered.
-
-Two interfaces and the values between them; the kinds that come along are in `slackwater.sinks`. Standard
-library only.
+The kinds that come along are in `slackwater.sinks`. Standard library only.
 """
 
 from __future__ import annotations
@@ -23,9 +21,8 @@ SINK_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 class SinkPosition(NamedTuple):
     """How far a target is: all corrections of ledger rows before `seq` have been applied, and the first
-    `offset` ones of `seq`. A negative offset says that `seq` is being delivered in so many lanes.
-
-    The corrections of a ledger row are always read in the same order (key group, key, window, ordinal, …).
+    `offset` ones of `seq`, in their order (key group, key, window, ordinal, …), which never changes. A
+    negative offset says that `seq` is being delivered in so many lanes.
     """
 
     seq: int

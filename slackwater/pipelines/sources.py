@@ -36,9 +36,7 @@ class Roles:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns with a role, each once, in the order event time, arrival time, source partition,
-        order, source.
-        """
+        """The columns with a role, each once, in the order of the fields."""
         names = (self.event_time, self.arrival_time, self.source_partition, self.order_by, self.source)
         return tuple(dict.fromkeys(name for name in names if name))
 

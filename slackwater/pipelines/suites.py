@@ -62,7 +62,6 @@ class Suite:
 
 
 def short_text(text: str) -> str:
-    """A text for a table: a long one is cut."""
     return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…"
 
 

@@ -15,12 +15,7 @@ FRAMES: Final = ("arrow", "pandas", "polars")
 
 @dataclass(frozen=True)
 class VectorizedFunction:
-    """A window function of many firings at once; made by `vectorized`.
-
-    Attributes:
-        function: table of firings → table of results.
-        frame: the kind of table that it gets.
-    """
+    """A window function of many firings at once, made by `vectorized`; it gets tables of the kind `frame`."""
 
     function: Callable[[Any], Any]
     frame: str = "arrow"

@@ -14,8 +14,6 @@ WINDOW_BOUNDS = ("window_start", "window_end")
 
 
 class WithWindow(Protocol):
-    """The declaration of a pipeline's window; a `Pipeline` has it."""
-
     @property
     def window(self) -> WindowAssigner | None: ...
 

@@ -1,8 +1,5 @@
 """A pipeline's windows as the core's configuration: assigner, trigger, evictor, lateness and the function on
-a window's contents.
-
-Declarations only, checked as soon as they are made. The engines know what elements are and how an aggregate
-accumulates.
+a window's contents. Declarations only, checked as soon as they are made.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class Inspection:
     def touched_dates(self, rows: Sequence[LedgerRow]) -> dict[int, list[str]]:
         """By seq: the window dates that each row changed in `published`; none for a row that is not rolled
         forward yet. A published row without a start has the date of its window's last instant, one without a
-        window that of its timestamp; "" stands for a row without any.
+        window that of its timestamp; "" for a row without any.
         """
         published_seq = self.published_seq()
         summaries = change_summaries(self.tables, [row for row in rows if row.seq <= published_seq])

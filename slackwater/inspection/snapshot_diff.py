@@ -113,7 +113,7 @@ def _database() -> "Iterator[duckdb.DuckDBPyConnection]":
 
 
 class _Part(NamedTuple):
-    """The rows that are compared at once: those of a key, and of key groups from `first` to `last`."""
+    """The rows that are compared at once: rows of a key, and of key groups from `first` to `last`."""
 
     key: Mapping[str, pa.Scalar] = {}
     first: int | None = None
@@ -241,7 +241,7 @@ class _Comparison:
         return [name for name in self._columns if name not in (*self.identity, _GROUP)]
 
     def _relation(self, name: str, files: StoredFiles) -> str:
-        """SQL for the rows of files; those of an object store get the name `name`."""
+        """SQL for the rows of files; files of an object store get the name `name`."""
         if is_local(files.uri):  # DuckDB reads them itself
             files.check_contents()
             types = self.connection.from_arrow(files.schema.empty_table()).types

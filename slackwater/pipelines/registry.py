@@ -1,5 +1,5 @@
-"""Which pipelines exist: those of the user's file or module, and the examples that we ship, under names that
-the user does not take. A user's file is loaded under a name of its own, in place of no other module.
+"""Which pipelines exist: the ones in the user's file or module, and our examples, under names that the user
+does not take. A user's file is loaded under a name of its own, in place of no other module.
 """
 
 import difflib

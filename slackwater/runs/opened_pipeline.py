@@ -171,8 +171,8 @@ class OpenedPipeline:
     @contextmanager
     def delivering(self, warn: Lines, *, delivers: bool = True) -> Iterator[None]:
         """Run a block that publishes, then deliver what it has published to every sink, also where it ends
-        with an error of ours. For a sink that is down the block ends no differently, and `warn` is told
-        what waits.
+        with an error of ours. For a sink that is down the block ends no differently, and `warn` gets
+        a line on what waits.
         """
         try:
             yield

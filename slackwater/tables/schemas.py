@@ -192,7 +192,7 @@ PARTITIONED_BY: Mapping[str, tuple[str, ...]] = {
     "published": ("window_date",),
 }
 
-# The tables of which a late element rewrites files: only those that hold its key group.
+# The tables whose files a late element rewrites: only the files that hold its key group.
 CLUSTERINGS: Mapping[str, Clustering] = {"published": Clustering("key_group")}
 
 SNAPSHOT_TABLES = ("window_state", "keyed_state", "timers", "source_progress")

@@ -119,8 +119,8 @@ class PublishedComparison:
 
 
 def published_days(names: Sequence[str], warehouse: str | None) -> list[date | None]:
-    """The days on which one of some pipelines has published rows, newest first; None at the end stands for
-    rows without a day. Read from the tables' logs.
+    """The days on which one of some pipelines has published rows, newest first; None at the end
+    means rows without a day. Read from the tables' logs.
     """
     days: set[date | None] = set()
     for name in names:

@@ -54,7 +54,7 @@ _RUN_ENDS = 30
 
 @dataclass(frozen=True, kw_only=True)
 class LatenessPrice:
-    """What one allowed lateness would have done; None stands for what is not known.
+    """What one allowed lateness would have done; None where it is not known.
 
     Attributes:
         late_rows: rows that would have been too late for all of their windows.

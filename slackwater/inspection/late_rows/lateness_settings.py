@@ -23,7 +23,7 @@ _WITH_A_BOUND = frozenset({"bounded_out_of_orderness", "monotonous"})
 
 
 class NoLateness(UsageError):
-    """A pipeline whose rows can't be too late, or of which no run recorded its declarations."""
+    """A pipeline whose rows can't be too late, or whose runs have recorded no declarations."""
 
 
 class NoBound(UsageError):
@@ -70,8 +70,7 @@ class LatenessSettings:
     Attributes:
         bound_ms: the bound of out-of-orderness; None where a user's function, or none, emits watermarks.
         interval_ms: the length of a tick.
-        late_refires: of which firings for late elements a pane is kept: of each ``element``, ``tick`` or
-            ``run``.
+        late_refires: which firings for late elements are panes: of each ``element``, ``tick`` or ``run``.
         fires_at_end: whether a window fires when the watermark reaches its last instant, and for each late
             element; else its trigger decides, and nothing is known of other settings.
         runs, earlier_runs: the newest live runs that had these watermarks, in slice order, at least one; and

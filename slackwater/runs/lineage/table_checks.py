@@ -74,7 +74,7 @@ class TableFact:
 
 @dataclass(frozen=True)
 class TableChecks:
-    """Checks the tables of one pipeline, those of its side outputs with the tags `sides` as well."""
+    """Checks the tables of one pipeline, also of its side outputs with the tags `sides`."""
 
     pipeline: str
     tables: Tables

@@ -1,4 +1,4 @@
-"""What a plan says of settings that differ from those of the run that is continued: what they mean for
+"""What a plan says of settings that differ from the continued run's: what they mean for
 windows that are open, and which restatement gives these, or all windows, what today's settings say.
 
     main       |-- run 1 --|-- run 2 --|-- run 3 --|  next slice, with one more result

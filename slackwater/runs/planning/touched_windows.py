@@ -2,7 +2,7 @@
 DuckDB, without the windows' own code.
 
 Exact for windows that take an element by its time alone; a lower bound where only the window's code can
-say more. Of many rows or windows those of some key groups are looked at, and counts are scaled up: a key's
+say more. Of many rows or windows only some key groups are looked at, and counts are scaled up: a key's
 group is a hash of it, so the keys of some groups are as good as drawn by lot, and files that are sorted by
 groups are read in part.
 """

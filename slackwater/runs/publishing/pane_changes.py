@@ -115,7 +115,7 @@ class PaneChanges:
 class RunChanges:
     """The corrections of a run that continues the live set. Its panes are the newest of their windows.
 
-    Rows of process functions are only inserted. So are those of the global window, which has no day: it is
+    Rows of process functions are only inserted. So are rows of the global window, which has no day: it is
     never collected, so its firings are numbered through, and stay side by side.
     """
 

@@ -5,8 +5,8 @@ the portions are many, in tasks that each write the files of some portions. Comm
     tasks          a          | b          | c      each writes files of its own; their lists come back
 
 What a portion writes does not depend on who writes it. A task that dies is tried again, and the second try
-gives its files the names of the first. They are not those of another process that rolls the same run forward:
-that may begin from another state of the tables.
+gives its files the names of the first. Another process that rolls the same run forward gives
+other names: it may begin from another state of the tables.
 """
 
 import uuid

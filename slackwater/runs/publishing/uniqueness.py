@@ -1,9 +1,7 @@
-"""Looks for doubled rows in the tables whose rows are unique: those of the ledger by seq and run id, those of
-`published` and `corrections` by their identity.
-
-Two compactions at the same moment, of an OPTIMIZE for example, leave both copies
-of the rows that they rewrite. The statistics of the log show most of it at a glance; reading the rows shows
-all.
+"""Looks for doubled rows in the tables whose rows are unique: the ledger, by seq and run id, and `published`
+and `corrections`, by their identity. Two compactions at the same moment, of an OPTIMIZE for example, leave
+both copies of the rows that they rewrite. The log's statistics show most of it at a glance; reading the rows
+shows all.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -117,7 +117,7 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Dif
 
 
 def _what_firings_replace(description: Mapping[str, Any]) -> str:
-    """Which rows of `published` a firing replaces: those of its window, none, or, under a trigger of the
+    """Which rows of `published` a firing replaces: the ones of its window, none, or, under a trigger of the
     user's own, whatever that trigger makes it replace (then its class name, so that a change of the class
     differs)."""
     if description["window"] is None:

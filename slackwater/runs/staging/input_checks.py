@@ -91,8 +91,8 @@ def _earlier_runs(
 
 
 def _check_counts(item: InputExpectation, run: InputCounts, earlier_runs: Sequence[InputCounts]) -> Check:
-    """The check of a count or a share. It is met where there are no rows of which a share could be told, and
-    on a side whose bound needs more earlier runs than there are.
+    """The check of a count or a share. It is met where there are no rows to have a share, and on a
+    side whose bound needs more earlier runs than there are.
     """
     value = run.value(item.kind, run.length_ms)
     low, high = (_limit(item, bound, run, earlier_runs) for bound in (item.minimum, item.maximum))

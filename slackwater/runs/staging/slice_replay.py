@@ -1,5 +1,5 @@
-"""The replay of one slice from pinned inputs. A run stages its results, `verify` compares them with those of
-the run, and a redrive uses its timeline alone.
+"""The replay of one slice from pinned inputs. A run stages its results, `verify` compares them with the
+run's, and a redrive uses its timeline alone.
 
 Reads the source and the parent's snapshot. Records nothing, and writes only into folders that the caller
 names.

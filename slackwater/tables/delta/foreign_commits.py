@@ -92,7 +92,7 @@ def commits_between(
 def commits_behind_ours(
     uri: str, newest: int, contents: Mapping[int, bytes] | None = None
 ) -> list[LoggedCommit]:
-    """The commits from our first one since the last checkpoint up to `newest`; `contents` as above."""
+    """The commits from our first one since the last checkpoint up to `newest`; see `commits_between`."""
     since = max(last_checkpoint(filesystem(uri)).version - 1, NO_VERSION)
     commits = commits_between(uri, since, newest, contents)
     return list(dropwhile(lambda commit: not commit.is_ours, commits))

@@ -57,7 +57,7 @@ def output_stream(files: pafs.FileSystem, path: str) -> pa.NativeFile:
 
 
 class SealedWriter:
-    """Writes one Parquet file and its seal into `sink`, which stays open; `options` are those of
+    """Writes one Parquet file and its seal into `sink`, which stays open; `options` as for
     `pyarrow.parquet.ParquetWriter`. `seal` is empty until the writer is closed.
     """
 
@@ -259,7 +259,7 @@ def _check_pages(data: pa.NativeFile, path: str) -> None:
 
 
 def damage(files: pafs.FileSystem, path: str) -> str | None:
-    """What is wrong with a file, all of which is read; None where nothing is. A file that agrees with its
+    """What is wrong with a file, which is read completely; None: nothing. A file that agrees with its
     seal is not decoded, which might fail for lack of memory or threads. Raises OSError: it can't be read.
     """
     with files.open_input_file(path) as data:

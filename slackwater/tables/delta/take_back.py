@@ -57,9 +57,7 @@ FileKey = tuple[str, str]
 
 
 class TakenBack(NamedTuple):
-    """The features taken off a table, the versions of others passed over, and how many of our files are
-    gone.
-    """
+    """What was done to a table: features taken off, versions passed over, and how many files are gone."""
 
     uri: str
     features: tuple[str, ...]

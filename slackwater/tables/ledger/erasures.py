@@ -63,9 +63,7 @@ class ErasedRows:
 
 @dataclass(frozen=True)
 class Remainders:
-    """What is left of runs after some erasures. `of_runs`: run_id → the rows erased of it, oldest erasure
-    first.
-    """
+    """What erasures left of some runs. `of_runs`: run_id → the rows erased of it, oldest erasure first."""
 
     of_runs: dict[str, list[ErasedRows]] = field(default_factory=dict)
 

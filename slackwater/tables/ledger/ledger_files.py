@@ -1,7 +1,7 @@
 """The files of a ledger, and rows that read of them what is asked for.
 
 A process reads each column of a file once: a file that a log names never changes, and one that somebody has
-changed all the same is told by its size and time. Of a large file only the columns are read that somebody
+changed all the same is recognised by size and time. Of a large file only the columns are read that somebody
 asks for. A ledger of many runs is a few large files, which upkeep has made, and the small ones of the commits
 since then.
 """
@@ -39,7 +39,7 @@ _COLUMNS_OF_LOOPS = ("seq", "run_id", "kind", "branch", "slice_start", "slice_en
 
 
 class _Identity(NamedTuple):
-    """What tells a file from all others: in an object store, which never gives a name twice, the name."""
+    """What distinguishes a file from others; in an object store, where no name is used twice, its name."""
 
     uri: str
     path: str
@@ -48,7 +48,7 @@ class _Identity(NamedTuple):
 
 
 class LedgerFile:
-    """One file of a ledger (`files` has that one). Its columns are read when they are asked for, and kept."""
+    """One file of a ledger, the only one of `files`. Its columns are read when asked for, and kept."""
 
     def __init__(self, files: StoredFiles) -> None:
         # Not the statistics of all files of the table, which a part of the actions would hold in memory.

@@ -1,7 +1,7 @@
 """The runs that make up a branch, as rows and as columns.
 
-A ledger of years has 100,000 of them, and most readers ask for the last one, for those of a range, or for one
-column: a row is made when it is asked for.
+A ledger of years has 100,000 of them, and most readers ask for the last one, for the ones in a range, or for
+one column: a row is made when it is asked for.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from slackwater.tables.ledger.ledger_files import LedgerFile, rows_at
 from slackwater.tables.ledger.rows import LedgerRow
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 
-# The columns in which a row of which rows were erased counts otherwise than it was written.
+# The columns of a ledger row that an erasure of its rows revises.
 REVISED_COLUMNS = frozenset({"state_hash", "output_hash", "files", "windows_open", "timers_pending"})
 
 

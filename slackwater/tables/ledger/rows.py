@@ -185,7 +185,7 @@ class LedgerRow(_ReadWhenAsked):
         _set(cls, rows, name, values)
 
 
-EARLIER_VERSIONS = "0.1."  # of which nothing is read
+EARLIER_VERSIONS = "0.1."  # nothing of theirs is read
 _NAMES = frozenset(column.name for column in fields(LedgerRow))
 # How fields come from plain values, where they are not the same.
 _FIELDS: dict[str, Callable[[Any], Any]] = {
@@ -204,9 +204,7 @@ def _field_value(name: str, value: Any) -> Any:
 
 
 def refuse_other_formats(values: dict[str, Any]) -> None:
-    """Raise NewerFormat, with the version to install, or EarlierFormat (from before 0.2.0) for a row's
-    values.
-    """
+    """Raise NewerFormat (with the version to install) or EarlierFormat for a row's values."""
     if (values["version"] or "").startswith(EARLIER_VERSIONS):
         raise EarlierFormat(
             f"run {values['seq'] or values['run_id']} was written by slackwater {values['version']}; formats "
@@ -227,9 +225,7 @@ def refuse_other_formats(values: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class Branch:
-    """A branch beside main: `fork`, the row that made it, has the live runs it began with; `head` is its
-    newest.
-    """
+    """A branch: the row `fork` made it, with the live runs that it began with; `head` is its newest row."""
 
     fork: LedgerRow
     head: LedgerRow

@@ -14,7 +14,7 @@ from slackwater.windowing.columnar.arrays.columns import Longs
 
 
 class Span(NamedTuple):
-    """Consecutive seqs, both ends included, all of which are live."""
+    """Consecutive seqs, both ends included, all live."""
 
     first_seq: int
     last_seq: int

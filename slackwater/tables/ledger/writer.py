@@ -22,7 +22,7 @@ from slackwater.tables.ledger.spans import followed_by
 _MOST_FILES = 128
 
 # A file of this size is left as it is, by commits and by upkeep: to merge costs little, and who asks for the
-# spans of one row reads no more than those of its file.
+# spans of one row reads no more than the ones in its file.
 LARGE_BYTES = 1 << 20
 
 

@@ -1,6 +1,4 @@
-"""The protocol of accumulators. They are commutative and associative: neither the order of elements nor their
-division into tasks changes a result.
-"""
+"""The protocol of accumulators: commutative and associative, so order and tasks never change a result."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol

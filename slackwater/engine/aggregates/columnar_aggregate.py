@@ -1,6 +1,4 @@
-"""The protocol of aggregates on whole columns, the counterpart of `accumulator`: both make the same parts and
-results, to the bit.
-"""
+"""The protocol of aggregates on whole columns; parts and results equal `accumulator`'s, to the bit."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
@@ -30,9 +28,7 @@ class ColumnarAggregate(Protocol):
     def combine(self, accumulators: Columns, groups: Groups) -> Columns: ...
 
     def running(self, accumulators: Columns, starts: Longs) -> Columns:
-        """For each row the accumulator of it and the rows before it in its run; run i begins at row
-        starts[i].
-        """
+        """For each row the accumulator of its run up to and including it; run i begins at starts[i]."""
 
     def results(self, accumulators: Columns) -> pa.Array:
         """The result of each row. Raises OverflowAtRow where the operator engine's firing fails."""
@@ -60,8 +56,8 @@ class AdditiveAggregate(Protocol):
 
 
 def combine_spans(aggregate: ColumnarAggregate, accumulators: Columns, spans: Spans) -> Columns:
-    """The accumulator of all elements of each span of rows, which may overlap as those of sliding windows
-    do: by differences of running totals where accumulators add up, else by combining the rows.
+    """The accumulator of all elements of each span of rows; spans may overlap, as sliding windows do. By
+    differences of running totals where accumulators add up, else by combining the rows.
     """
     if isinstance(aggregate, AdditiveAggregate) and aggregate.adds_up(accumulators):
         return [pa.array(spans.sum(column.to_numpy())) for column in accumulators]

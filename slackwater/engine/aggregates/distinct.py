@@ -1,6 +1,4 @@
-"""`count_distinct`: the exact number of different values. All of them are kept while the window is open, and
-parked as a sorted list.
-"""
+"""`count_distinct`: the exact number of different values, kept in open windows, parked as sorted lists."""
 
 import math
 from collections.abc import Sequence

@@ -3,9 +3,9 @@
 Every finite double is an integer multiple of 2**-1074, so a sum is one Python integer in that unit, which is
 rounded once, when it is read:
 
-    0.1 + 0.2 + -0.3   as doubles, left to right   5.551115123125783e-17    right to left
-                       2.7755575615628914e-17 as an exact sum             2.7755575615628914e-17   in any
-                       order
+    0.1 + 0.2 + -0.3   as doubles, left to right   5.551115123125783e-17
+                       as doubles, right to left   2.7755575615628914e-17
+                       as an exact sum             2.7755575615628914e-17   in any order
 """
 
 import math
@@ -43,9 +43,7 @@ def merge(a: ExactSum, b: ExactSum) -> ExactSum:
 
 
 def round_sum(total: ExactSum, divisor: int = 1) -> float:
-    """`total` / `divisor` as the nearest double (ties to even); an overflow is ±inf, NaN or inf + -inf is
-    NaN, and no zero is negative.
-    """
+    """`total` / `divisor` as the nearest double; ties to even, overflow ±inf, inf + -inf NaN, never -0.0."""
     if total.specials & _NAN or (total.specials & _POSITIVE_INFINITY and total.specials & _NEGATIVE_INFINITY):
         return math.nan
     if total.specials:

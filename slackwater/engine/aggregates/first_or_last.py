@@ -38,9 +38,7 @@ def order_rank(value: Any) -> tuple[int, Any]:
 
 
 class FirstOrLast(OneByOne):
-    """The value of the row with the least or greatest rank. Accumulator: (times in µs, rank of the order
-    column, row hash, value); None before the first row.
-    """
+    """The row with the least or greatest rank. Accumulator: (times in µs, order rank, row hash, value)."""
 
     def __init__(
         self,
@@ -166,9 +164,7 @@ class ColumnarFirstOrLast:
         return _take(accumulators, winners)
 
     def _best(self, keys: Sequence[Longs], rows: Longs, groups: Groups) -> Longs:
-        """The first or last of `rows` in each group by `keys`, the most significant first; equal rows all
-        stay.
-        """
+        """The first or last of `rows` in each group by `keys`, most significant first; equal rows stay."""
         best_of = greatest_of_groups if self._scalar.is_last else least_of_groups
         for key in keys:
             values, codes = key[rows], groups.codes[rows]
@@ -189,9 +185,7 @@ class ColumnarFirstOrLast:
         return _take(accumulators, row_of[best])
 
     def _places_of(self, accumulators: Columns, valid_rows: Longs) -> Longs:
-        """The place of each accumulator that holds a row, in the order of all keys; equal rows have one
-        place.
-        """
+        """The place of each accumulator with a row, in the order of all keys; equal rows share one."""
         columns = self._columns_by_name(_take(accumulators, valid_rows))
         times = [_moments(columns[name]) for name in ("event_time", "arrival") if name in columns]
         return _places([*times, *self._order_keys(columns.get("order")), *_words(columns["row_hash"])])

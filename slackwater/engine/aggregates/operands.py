@@ -20,9 +20,7 @@ from slackwater.windowing.snapshot import row_digests
 def totals(
     pipeline: Pipeline, elements: pa.Table, accumulators: Sequence[Accumulator], order: Starts, starts: Starts
 ) -> list[Any]:
-    """For each aggregate the accumulators of rows order[starts[i] : starts[i + 1]]; None: it must add row by
-    row.
-    """
+    """The accumulators of rows order[starts[i] : starts[i + 1]] by aggregate; None: it adds row by row."""
     columns_of_totals = []
     for aggregate, accumulator in zip(pipeline.select.values(), accumulators, strict=True):
         column = None if aggregate.column is None else elements.column(aggregate.column)

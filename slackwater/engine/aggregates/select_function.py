@@ -44,9 +44,7 @@ class SelectFunction(BulkAggregateFunction):
 
 @dataclass(slots=True)
 class RowStretch:
-    """Rows `start` to `stop` - 1 as one element, with the accumulator of each aggregate over them; None where
-    it must add row by row.
-    """
+    """Rows `start` to `stop` - 1 as one element, with an accumulator per aggregate; None: add row by row."""
 
     start: int
     stop: int

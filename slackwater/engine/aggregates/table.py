@@ -52,12 +52,11 @@ ORDERED_FAMILIES = (*NUMERIC_FAMILIES, "string", "date", "timestamp")
 
 @dataclass(frozen=True)
 class AggregatedColumn:
-    """The column of the source that an aggregate reads.
+    """The column of the source that an aggregate reads; `family` is one of COLUMN_FAMILIES.
 
     Attributes:
-        family: of its type, one of COLUMN_FAMILIES.
         order: (name, type in `window_state`) of the source's order column, for an aggregate that ranks rows;
-            None: there is none.
+            None: there is no such column.
         hashed_columns: the columns that a row's hash covers.
     """
 
@@ -69,9 +68,7 @@ class AggregatedColumn:
 
 @dataclass(frozen=True)
 class AggregateForms:
-    """One kind of aggregate: the families of columns that it takes, what makes its accumulator, and its
-    columnar form; a pipeline that selects one without runs in the operator engine.
-    """
+    """The forms of one kind of aggregate; pipelines without a columnar one run in the operator engine."""
 
     families: tuple[str, ...]
     accumulator: Callable[[Aggregate, AggregatedColumn], Accumulator]

@@ -31,9 +31,7 @@ _KEY: Final = "unknown"
 
 
 class _Unknown(Enum):
-    """The accumulator of elements that are not all known; an enum, so that it is one object in
-    each process.
-    """
+    """The accumulator of elements that are not all known; an enum, to be one object per process."""
 
     UNKNOWN = "unknown"
 

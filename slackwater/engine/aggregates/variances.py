@@ -53,9 +53,7 @@ _MOMENT_PARTS: tuple[Part, ...] = (
 
 
 class _Variance(OneByOne, ABC):
-    """Accumulator: (count, Σx, Σx²), Σx in units of `1 / units`, Σx² in units of its square; subclasses
-    choose the unit.
-    """
+    """Accumulator: (count, Σx, Σx²), in units of `1 / units` and its square; subclasses choose the unit."""
 
     result_type = pa.float64()
     parts: tuple[Part, ...]

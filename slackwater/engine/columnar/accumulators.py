@@ -1,6 +1,4 @@
-"""Accumulators of a pipeline's aggregates as Arrow columns: the engine's implementation of the kernels'
-`Accumulators`.
-"""
+"""Accumulators of a pipeline as Arrow columns: the engine's implementation of the kernels' `Accumulators`."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -80,9 +80,7 @@ class CountClockFamily(CountFamily):
 
 
 def fired_by_clock(slice_result: SliceResult[A], timeline: Timeline) -> SliceResult[A]:
-    """The result of a kernel that took the clock as watermark, with the firings' own moments and
-    watermarks.
-    """
+    """The result of a kernel whose watermark was the clock, with each firing's own moment and watermark."""
     return slice_result._replace(
         firings=[_with_moments(firings, timeline) for firings in slice_result.firings]
     )
@@ -105,9 +103,7 @@ def _with_moments(firings: Firings, timeline: Timeline) -> Firings:
 
 @dataclass(frozen=True)
 class SessionClockFamily(SessionFamily):
-    """Sessions of processing time with ProcessingTimeTrigger, also inside a purging trigger. Where each
-    element has its own gap, its range makes the pieces.
-    """
+    """Sessions with ProcessingTimeTrigger, purging or not. With dynamic gaps the range makes the pieces."""
 
     @property
     def rules(self) -> SessionRules:

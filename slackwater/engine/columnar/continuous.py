@@ -61,9 +61,7 @@ ROWS_PER_CELL = 4  # so many elements on average are worth a cell
 
 @dataclass(frozen=True)
 class ContinuousFamily(ElementFamily):
-    """Windows with ContinuousEventTimeTrigger, also inside a purging trigger; and global windows whose
-    trigger fires only at the end of time.
-    """
+    """Windows with ContinuousEventTimeTrigger; global windows whose trigger fires only at the end of time."""
 
     trigger_state: StateDescriptor = FIRE_TIME
 
@@ -148,9 +146,7 @@ class ContinuousFamily(ElementFamily):
         return np.searchsorted(self.setting.timeline.tick_ends, clocks, side="right")
 
     def _cells(self, elements: BatchElements, slices: Longs, rows_behind: Longs) -> tuple[Groups, Longs]:
-        """(cell of each element, key of each cell); elements at `rows_behind` make one more
-        group, the last.
-        """
+        """(cell of each element, key of each cell); `rows_behind` make one more group, the last."""
         moments, _, _ = group_pairs(slices, self._rises(elements.clocks))
         groups, keys, _ = group_pairs(elements.keys, moments.codes, rows_behind)
         return groups, keys

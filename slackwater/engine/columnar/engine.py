@@ -89,9 +89,7 @@ def setting_of(replay: Replay) -> Setting:
 
 @dataclass(frozen=True)
 class SplitBatches:
-    """Map task: judge the rows and aggregate them; parts go to the ranges of their keys, counts
-    to range 0.
-    """
+    """Map task: judge and aggregate rows; parts go to the ranges of their keys, counts to range 0."""
 
     replay: Replay
     judge: Judge

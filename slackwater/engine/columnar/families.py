@@ -71,9 +71,7 @@ class Setting:
         return 0 if self.passes_with_clock else self.pipeline.allowed_lateness_ms
 
     def clocks(self, arrivals: Longs) -> Longs:
-        """The clock at each element: its arrival, or the slice's start for an element folded from
-        before it.
-        """
+        """The clock at each element: its arrival, or for a folded element the slice's start."""
         return np.maximum(arrivals, self.timeline.from_ms)
 
     def times(self, rows: pa.Table, clocks: Longs) -> Longs:
@@ -90,16 +88,14 @@ class Setting:
 
 
 class BatchElements(NamedTuple):
-    """The elements of one batch: its usable rows.
+    """The elements of one batch: its usable rows. The arrays are int64[n].
 
     Attributes:
         rows: the source's columns that the pipeline reads and, as int64, `__arrival_ms` and `__event_ms`.
-        keys: int64[n], the number of each row's key.
-        times: int64[n], the times by which they are assigned to windows: event times, or the clock.
-        clocks: int64[n], the clock when the row is processed.
-        watermarks: int64[n], the watermark in force then.
-        read_full_rows: reads all columns of the source for rows at ascending positions; None where `rows` has
-            all of them.
+        keys: the number of each row's key.
+        times: the times by which they are assigned to windows: event times, or the clock.
+        clocks, watermarks: the clock when the row is processed, and the watermark in force then.
+        read_full_rows: reads all source columns for rows at ascending positions; None where `rows` has all.
     """
 
     rows: pa.Table
@@ -148,8 +144,8 @@ class LateRows(NamedTuple):
     Attributes:
         positions: int64[n], the place of each among the rows of its batch, or of its part.
         watermarks: int64[n], in force when each was processed.
-        owners, starts, ends: int64[m], one for each (late row, window that it missed): the row's place in
-            `positions` and the window's bounds, in the assigner's order.
+        owners, starts, ends: int64[m], for each (late row, missed window) the row's place in `positions` and
+            the window's bounds, in the assigner's order.
     """
 
     positions: Longs
@@ -169,8 +165,8 @@ class Split:
 
 
 class RangeInput(NamedTuple):
-    """The kernel's input, made of all parts of a range. `doubtful_places` are the elements' places in the
-    part DOUBTFUL; -1 for an element of another part.
+    """The kernel's input from all parts of a range. `doubtful_places` are the elements' places in the part
+    DOUBTFUL; -1 for an element of another part.
     """
 
     slice_input: SliceInput[ArrowAccumulators]
@@ -193,9 +189,7 @@ class Family(Protocol):
         """
 
     def receive(self, parts: Mapping[str, Part]) -> RangeInput:
-        """Range side: the kernel's input from each part, concatenated over all batches; keys are numbered in
-        the order of a snapshot.
-        """
+        """Range side: the kernel's input from the parts of all batches; keys are numbered as in snapshots."""
 
     def replay(self, slice_input: SliceInput[A], initial_state: WindowState[A]) -> SliceResult[A]: ...
 

@@ -97,9 +97,7 @@ def _results(firings: Firings, accumulators: ArrowAccumulators, setting: Setting
 def late_table(
     late: LateRows, rows: pa.Table, key_groups: pa.Array, schema: pa.Schema, shape: Shape
 ) -> pa.Table:
-    """Rows of `late_events` without run_id; `rows` and `key_groups` have a row for each of
-    `late.positions`.
-    """
+    """Rows of `late_events` without run_id; `rows` and `key_groups` match `late.positions`."""
     events = rows.column(EVENT).to_numpy()
     columns = {name: rows.column(name) for name, _ in (*shape.source, *shape.keys)}
     columns[KEY_GROUP] = key_groups

@@ -183,9 +183,7 @@ def verdict_of_taken(count: int) -> Verdict:
 def judge_elements(
     setting: Setting, windows: NumberedWindows, elements: BatchElements, slices: Longs, candidates: Longs
 ) -> Split:
-    """Split the elements at `candidates`, which the watermark has passed in some window of theirs, into
-    accepted and late ones.
-    """
+    """Split the `candidates`, behind the watermark in some window of theirs, into accepted and late ones."""
     rows, late, counts = verdict_of(windows, elements, slices, candidates)
     rows_accepted = elements.rows.select([*setting.source_columns, ARRIVAL, EVENT]).take(pa.array(rows))
     return Split(parts={ELEMENTS_BEHIND: Part(elements.keys[rows], rows_accepted)}, late=late, counts=counts)

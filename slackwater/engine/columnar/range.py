@@ -75,9 +75,7 @@ _NOT_RESTORED = (
 
 @dataclass(frozen=True)
 class RangeMerge:
-    """The work of range `number`: merge what the map tasks have sent into the parked windows,
-    fire and park.
-    """
+    """The work of range `number`: merge the map tasks' parts into the parked windows, fire and park."""
 
     replay: Replay
     keys: Keys
@@ -85,8 +83,8 @@ class RangeMerge:
     number: int
 
     def run(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """The rows, hashes and counts, each table marked with its name. A range too large for the memory of
-        one task is merged in parts, each of some keys.
+        """The rows, hashes and counts, each table marked with its name. A range too large for one task's
+        memory is merged in parts, each of some keys.
         """
         packed_tables: dict[str, list[pa.Table]] = {}
         passing_rows = PassingRows(self.replay, self.number)

@@ -31,9 +31,7 @@ def read_windows(
     trigger_state: StateDescriptor | None,
     added_results: frozenset[str] = frozenset(),
 ) -> WindowState[ArrowAccumulators]:
-    """The open windows in rows of `window_state`, in their order, with the numbers of `trigger_state`;
-    `added_results` are unknown in all of them.
-    """
+    """The open windows in `window_state` order; `added_results` are unknown in all of them."""
     rows = parked_part.rows
     is_empty = pc.equal(rows.column("contents"), NO_CONTENTS_TEXT)
     has_contents = ~np.asarray(pc.fill_null(is_empty, False))

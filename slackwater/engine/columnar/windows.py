@@ -37,9 +37,7 @@ _MOST_WINDOWS_PER_ELEMENT = 1000
 
 @dataclass(frozen=True)
 class _SupportedWindows:
-    """The assigners and triggers, by their exact classes, that one family runs; each trigger also inside a
-    PurgingTrigger.
-    """
+    """The exact assigner and trigger classes that one family runs; triggers also inside a PurgingTrigger."""
 
     assigners: tuple[type, ...]
     triggers: tuple[type, ...]

@@ -37,7 +37,6 @@ class ResultRows:
         ordinals: the place of each row in its firing.
         owners: (key, window) of each row.
         empty_firings: the places of the firings that have emitted nothing.
-        side_rows: rows of side outputs.
     """
 
     results: list[Any] = field(default_factory=list)
@@ -67,9 +66,7 @@ class ResultRows:
 
 
 class NoState:
-    """The stores of a function without state: whoever asks them raises AsksForState, and `was_asked` says so
-    even if the function catches that.
-    """
+    """The stores of a function without state: asking raises AsksForState, which `was_asked` remembers."""
 
     was_asked = False
 
@@ -101,9 +98,7 @@ class BackendStores:
 
 
 class FiringContext:
-    """The WindowContext of the calls, pointed at a firing, or at a window that is collected, before each
-    call.
-    """
+    """The WindowContext of the calls, pointed at a firing or a collected window before each call."""
 
     def __init__(self, stores: NoState | BackendStores, side_rows: list[SideRow]) -> None:
         self._stores = stores

@@ -1,4 +1,4 @@
-"""The elements of one range by their numbers: the elements of parked windows, then those of the slice."""
+"""The elements of one range by their numbers: elements of parked windows, then elements of the slice."""
 
 import numpy as np
 import pyarrow as pa
@@ -33,9 +33,7 @@ class ElementColumns:
         return ElementColumns(self._texts_of_elements, no_texts, self.rows, self._row_times)
 
     def decode(self, numbers: Longs) -> None:
-        """Read the elements of parked windows among `numbers`, which ascend, so that `column` has their
-        values.
-        """
+        """Read the elements of parked windows among the ascending `numbers`, for `column`."""
         parked_count = len(self.parked_texts)
         numbers_to_read = numbers[: np.searchsorted(numbers, parked_count)]
         if not len(numbers_to_read):

@@ -3,7 +3,7 @@
     {"$record":["Element",{"row":7,"x":null,"event_time":{"$datetime":"2024-05-01T00:00:00+00:00"}}]}
 
 The form is that of `JsonValues`, in which the operator engine parks elements; only columns of plain types
-have one here. Elements that an evictor may take away stand with their timestamps:
+have one here. Elements that an evictor may take away have their timestamps beside them:
 
     {"$timestamped":[{"$record":["Element",{"row":7}]},1714521600000]}
 """
@@ -48,9 +48,7 @@ def has_text(kind: pa.DataType) -> bool:
 
 
 class ElementTexts:
-    """The texts of elements of one class, whose fields have the types of `schema`; with timestamps if
-    `keeps_times`.
-    """
+    """The texts of elements of one class with fields of `schema`; with timestamps if `keeps_times`."""
 
     def __init__(self, record: type, schema: pa.Schema, *, keeps_times: bool = False) -> None:
         self._json = JsonValues((record,))
@@ -88,9 +86,7 @@ class ElementTexts:
         return times.cast(pa.int64()).to_numpy()
 
     def split(self, texts: pa.Array) -> pa.Array:
-        """The inverse of `join_lists`. In a text every quotation mark follows a backslash, and no
-        line ends.
-        """
+        """The inverse of `join_lists`; in texts each quotation mark follows a backslash, no line ends."""
         starts = _STARTS_WITH_TIME if self._keeps_times else _STARTS
         return pc.split_pattern(pc.replace_substring(texts, f",{starts}", f"\n{starts}"), "\n")
 

@@ -39,9 +39,7 @@ class FunctionEngine:
 
 @dataclass(frozen=True)
 class CallInRange:
-    """Range task: fire the windows of one range of keys on columns, or by the operator where it is left to
-    it.
-    """
+    """Range task: fire the windows of one range on columns, or leave it to the operator engine."""
 
     replay: Replay
     keys: Keys

@@ -116,9 +116,7 @@ def evict(
     *,
     accumulates: bool,
 ) -> Eviction:
-    """Let the evictor take elements from the windows of a slice, which a firing purges unless one
-    `accumulates`.
-    """
+    """Let the evictor take elements from a slice's windows; firings purge unless `accumulates`."""
     takes_place, visible_lists, left_by_owner = _evict_at_firings(firings, increments, evictor, accumulates)
     nothing = np.zeros(0, np.int64)
     lists = [
@@ -139,9 +137,7 @@ def evict(
 def _evict_at_firings(
     firings: Firings, increments: Increments, evictor: NumberEvictor, accumulates: bool
 ) -> tuple[Booleans, list[Longs], dict[int, Longs]]:
-    """(whether each firing has elements, the elements that those show, what the last firing of each window
-    has left).
-    """
+    """(whether each firing has elements, the elements shown, what each window's last firing has left)."""
     left_by_owner: dict[int, Longs] = {}
     visible_lists: list[Longs] = []
     takes_place = np.ones(len(firings.keys), np.bool_)

@@ -47,9 +47,7 @@ def is_walked(pipeline: Pipeline) -> bool:
 
 
 def why_not_selected(pipeline: Pipeline) -> str | None:
-    """Why windows with built-in aggregates and no kernel are not walked with their trigger; None:
-    they are.
-    """
+    """Why windows with built-in aggregates and no kernel are not walked with their trigger, or None."""
     trigger = pipeline.effective_trigger
     no_kernel = windows.why_not(pipeline)
     if is_session(pipeline) or type(trigger.innermost) is DeltaTrigger:
@@ -60,9 +58,7 @@ def why_not_selected(pipeline: Pipeline) -> str | None:
 
 
 def why_not(pipeline: Pipeline, schema: pa.Schema | None = None) -> str | None:
-    """Why the function is not called on columns, in one line; None when it is. `schema` is the source's, None
-    where it is not known.
-    """
+    """Why the function is not called on columns, in one line, or None. `schema` is the source's, if known."""
     if is_walked(pipeline) and (reason := why_not_walked(pipeline, keeps_state(pipeline))) is not None:
         return reason
     if schema is None:

@@ -23,7 +23,7 @@ class FiredWindows:
         withdrawals: of the rows of sessions that another has absorbed; None for other windows.
         state_windows: the state windows of open sessions; None for other windows.
         unjudged_count: how many elements the verdict does not count.
-        firing_clocks: the clock at each firing; None where tick ends and causes say it.
+        firing_clocks: the clock at each firing; None where tick ends and causes give it.
     """
 
     slice_result: SliceResult[ElementLists]

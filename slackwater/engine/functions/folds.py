@@ -90,9 +90,7 @@ class Folding:
         self._values: dict[int, Any] = {}
 
     def results(self) -> Iterator[Any]:
-        """The result of each firing, in the order of the calls, each made when it is asked for: the user's
-        code may change a value in place.
-        """
+        """The result of each firing in call order, made on demand: user code may change a value in place."""
         fold = self._fold
         for owner, elements, parked_number in self._with_owners(
             self._increments.owners.tolist(), self._increments.of_firings
@@ -105,9 +103,7 @@ class Folding:
                 del self._values[owner]
 
     def texts(self) -> list[str | None]:
-        """The values of the open windows, as in the snapshot; None: without one. Called once, after the
-        results.
-        """
+        """The snapshot values of the open windows, None where empty. Called once, after the results."""
         texts: list[str | None] = []
         for owner, elements, parked_number in self._with_owners(
             self._increments.window_owners.tolist(), self._increments.of_windows

@@ -25,7 +25,7 @@ class Increments(NamedTuple):
     Attributes:
         owners: int64[k], the number of each firing's window.
         window_owners: int64[n], the number of each window that is open at the slice's end.
-        of_windows: what came to each of these after its last firing in the slice.
+        of_windows: what came to each open window after its last firing in the slice.
     """
 
     owners: Longs
@@ -43,8 +43,8 @@ class Increments(NamedTuple):
         *,
         accumulates: bool,
     ) -> "Increments":
-        """The increments of firings in the order of the calls, with `lists` of their elements, and of open
-        windows, whose `contents` are rows of `accumulators`. Where firings purge, a list is an increment.
+        """The increments of firings, in call order with `lists` of their elements, and of open windows, whose
+        `contents` are rows of `accumulators`. Where firings purge, a list is an increment.
         """
         count = len(firings.keys)
         lists_of_windows = contents_of(windows, accumulators)

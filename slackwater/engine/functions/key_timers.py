@@ -29,10 +29,10 @@ class KeyTimers:
     Attributes:
         current_watermark, current_processing_time: as a trigger's context shows them.
         event: the pending timers of event time.
-        processing: the timers of processing time, with the newest time that has passed when each fires.
+        processing: pending timers of processing time, with the newest time that has passed when each fires.
         earliest: no timer of event time is due before this watermark.
-        is_calling_back: whether timers of processing time are being called. One for a time that has passed by
-            then, registered meanwhile, is called with them.
+        is_calling_back: whether timers of processing time are being called. A timer registered meanwhile for
+            a time that has passed is called with them.
     """
 
     __slots__ = (
@@ -80,9 +80,7 @@ class KeyTimers:
         self.event.discard((time, window))
 
     def add_processing(self, time: int, window: Window) -> None:
-        """Add a timer of processing time, unless it is pending: it is due 1 ms after its time, or after now
-        if that is later.
-        """
+        """Add a processing timer unless pending: due 1 ms after its time, or after now if later."""
         timer = (time, window)
         if timer not in self.processing:
             newest_passed = self.current_processing_time - self.is_calling_back
@@ -94,9 +92,7 @@ class KeyTimers:
         self.processing.pop((time, window), None)
 
     def next_rise(self, watermarks: list[int], first: int, beyond: int) -> int:
-        """The number of the first of these watermarks, from number `first` to before `beyond`, at which an
-        event timer is due; `beyond` for none.
-        """
+        """The number, from `first`, of the first watermark at which an event timer is due, or `beyond`."""
         events = self._events
         while first < beyond and self.earliest <= watermarks[beyond - 1]:
             if (events[0][0], events[0][2]) in self.event:

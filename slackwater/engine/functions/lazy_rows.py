@@ -30,8 +30,8 @@ class RowMaker:
         self._names_read: list[str] = []
 
     def rows(self, numbers: Longs) -> list[Any]:
-        """The elements of these numbers. Fields that earlier ones were asked for are made at once; where that
-        is all fields, elements are plain named tuples.
+        """The elements of these numbers. Fields that earlier elements were asked for are made at once; if
+        that is every field, elements are plain named tuples.
         """
         columns = _FieldValues(self._column_of, pa.array(numbers), self._names_read)
         names = list(self._names_read)
@@ -67,9 +67,7 @@ class _FieldValues:
 
 
 class LazyRow(Sequence[Any]):
-    """A named tuple whose fields are made when they are read. It says that it is of the named tuple's class,
-    equals it, and is pickled as it.
-    """
+    """A named tuple whose fields are made when read; has its class, equals it, and is pickled as it."""
 
     __slots__ = ("_origin",)
     _record: ClassVar[Any]

@@ -17,9 +17,7 @@ class AsksForState(LeftToOperator):
 
 @contextmanager
 def leaving_errors(caller: str) -> Iterator[None]:
-    """Errors of the user's code inside the block leave the range to the operator engine, which meets them,
-    too.
-    """
+    """Errors of user code in the block leave the range to the operator engine, which meets them too."""
     try:
         yield
     except LeftToOperator:

@@ -42,8 +42,7 @@ class ParkedLists:
         *,
         owner: str = "window",
     ) -> "ParkedLists":
-        """The lists of windows, in the order of `window_rows`; `owner` is the prefix of the columns that name
-        the window of contents.
+        """The lists of windows, as ordered in `window_rows`; `owner` prefixes columns that name the window.
 
         Raises:
             LeftToOperator: they hold state that is no element of an open window.
@@ -109,10 +108,8 @@ def park_lists(
     *,
     namespaces: StateWindows,
 ) -> tuple[pa.Array, pa.Table | None]:
-    """(the column `contents` of `window_state`, rows of `keyed_state` for long lists; None for none).
-
-    Args:
-        lengths: int64[n], how many elements the contents of each have; 0 for a window without contents.
+    """(the column `contents` of `window_state`, rows of `keyed_state` for long lists or None); `lengths`,
+    int64[n], is 0 for a window without contents.
     """
     ends = np.cumsum(lengths)
     offsets = np.append(0, ends).astype(np.int32)
@@ -147,9 +144,7 @@ def park_lists(
 
 
 def _rows_of_pieces(owners: Mapping[str, Any], numbers: Longs, pieces: Sequence[str]) -> pa.Table:
-    """Rows of `keyed_state`; `owners` are the columns of keys and namespaces, `numbers` those of the pieces
-    in their lists.
-    """
+    """Rows of `keyed_state`; `owners` are columns of keys and namespaces, `numbers` the places of pieces."""
     return pa.table(
         {
             **owners,

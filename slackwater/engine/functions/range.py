@@ -174,9 +174,7 @@ class FunctionRange:
         return numbers.numbers, numbers.distinct.select(schema.names).cast(schema)
 
     def _replay_slice(self, keys: Longs, parked_part: Part, parked_lists: ParkedLists) -> FiredWindows:
-        """Decide which windows fire, with which elements, and what stays; `keys` are the elements' key
-        numbers.
-        """
+        """Decide which windows fire, with which elements, and what stays; `keys` are key numbers."""
         windows_at_start = read_open_windows(parked_part, parked_lists.lengths > 0)
         elements, verdict = self._judge(keys)
         event_times = self.rows.column(columns_read.EVENT).to_numpy()[verdict.accepted_rows]
@@ -359,9 +357,7 @@ class FunctionRange:
     def parked_contents(
         self, fired_windows: FiredWindows, namespaces: StateWindows, distinct: pa.Table
     ) -> tuple[pa.Array, pa.Table | None]:
-        """(the text in each window's row; long lists in rows of their own, None where windows hold folded
-        values).
-        """
+        """(the text in each window's row; rows for long lists, None where windows hold folded values)."""
         if fired_windows.folding is not None:
             return pa.array(fired_windows.folding.texts(), pa.string()), None
         windows = fired_windows.slice_result.windows

@@ -46,9 +46,7 @@ class StateWindows(NamedTuple):
 
 
 def is_session(pipeline: Pipeline) -> bool:
-    """Whether the windows are sessions of event time, of one gap or of a gap for each element. Classes match
-    exactly, as a subclass holds a user's code.
-    """
+    """Whether the windows are event-time sessions, by exact class: a subclass holds a user's code."""
     return type(pipeline.windows) in (EventTimeSessionWindows, DynamicEventTimeSessionWindows)
 
 
@@ -58,8 +56,8 @@ def is_clock_session(pipeline: Pipeline) -> bool:
 
 
 def gaps_of(pipeline: Pipeline, elements: Elements, rows: RowMaker) -> Longs:
-    """The gap of each element. The function of dynamic gaps is called once for each, in order of arrival;
-    LeftToOperator is raised where it has raised, or its gap is no time.
+    """The gap of each element; dynamic gaps are computed once per element, in order of arrival. Raises
+    LeftToOperator where the gap function has raised, or its gap is no time.
     """
     count, windows = len(elements.keys), pipeline.windows
     if isinstance(windows, EventTimeSessionWindows | ProcessingTimeSessionWindows):

@@ -1,6 +1,4 @@
-"""One range whose windows are walked with their trigger: sessions, triggers without a kernel, and functions
-that keep state.
-"""
+"""A range whose windows are walked: sessions, triggers without a kernel, and functions that keep state."""
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -261,9 +259,7 @@ class TriggerRange(FunctionRange):
         return lambda numbers: [objects[number] for number in numbers]
 
     def _elements_of_keys(self, elements: Elements, first_number: int) -> Iterator[Iterable[tuple[Any, ...]]]:
-        """The elements of each key (see `KeyWalk.run`), in order of arrival, to be taken before the next key
-        is.
-        """
+        """The elements of each key in order of arrival (see `KeyWalk.run`); take them before the next key."""
         order = stable_order(elements.keys, len(self._key_values))
         times, clocks = elements.times[order], elements.clocks[order]
         timeline = self.replay.timeline

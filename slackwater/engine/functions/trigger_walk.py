@@ -40,9 +40,7 @@ _Pairs = Sequence[tuple[Window, Window]]
 
 @dataclass
 class KeyState:
-    """What a key has at the start or the end of a slice; contents by state window, `pairs` of (session, state
-    window).
-    """
+    """A key's state at the start or end of a slice; `pairs` are of (session, state window)."""
 
     lives: dict[Window, WindowLife] = field(default_factory=dict)
     contents: dict[Window, Any] = field(default_factory=dict)
@@ -59,9 +57,7 @@ class WalkOutput:
         firings, withdrawals: rows of Firings; a key's in the order in which they happen.
         clocks: at each firing.
         late: (place, start, end) of elements that no window took.
-        windows: rows of OpenWindows.
-        lives: (key number, window, history) of each of them.
-        state_windows: the state window of each.
+        windows: rows of OpenWindows, with their histories in `lives` and their `state_windows`.
         timers: key number → its pending timers by domain.
     """
 
@@ -82,8 +78,8 @@ class WalkOutput:
 
 
 class WalkRules:
-    """What is the same for all keys of a walk. `calls` is a function that keeps state; None: it is called
-    after the walk. `first_number` is the number of the slice's first element.
+    """The rules of a walk. `calls` is a function that keeps state, or None when it is called after the walk;
+    `first_number` is the number of the slice's first element.
     """
 
     def __init__(

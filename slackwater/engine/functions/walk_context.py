@@ -20,11 +20,8 @@ _OTHER_WAYS: Final = frozenset(
 
 class WalkContext(KeyTimers):
     """A trigger's context (TriggerContext, OnMergeContext) for one key after the other, with the timers of
-    the key and the state in `backend`.
-
-    Attributes:
-        window: the window in question; the walk sets it before each call.
-        merged_windows: the absorbed windows, during `on_merge`.
+    the key and the state in `backend`. The walk sets `window` before each call, and `merged_windows`, the
+    absorbed ones, for `on_merge`.
     """
 
     __slots__ = ("_backend", "current_key", "merged_windows", "window")

@@ -45,9 +45,7 @@ class WalkState:
         )
 
     def restore(self, contents: WindowContents, parked_lists: ParkedLists) -> dict[Any, KeyState]:
-        """Fill the back end. Returns the windows and timers of each key; the lists are in the order of the
-        windows.
-        """
+        """Fill the back end; return each key's windows and timers. Lists are in the windows' order."""
         states: dict[Any, KeyState] = {}
         entries: list[StateEntry] = []
         for entry in self._snapshot.entries:

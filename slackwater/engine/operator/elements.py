@@ -44,13 +44,12 @@ class OperatorElements:
 
     Args:
         rows: their columns, in order of arrival.
-        steps: the steps in which the operator takes them, where it does not take them one by one. Where row
-            numbers do, an element then is a `RowStretch`.
+        steps: the steps in which the operator takes them, if not one by one. Where row numbers suffice, an
+            element then is a `RowStretch`.
 
     Attributes:
         are_stretches: whether an element is a `RowStretch`.
-        operands: for each aggregate the sequence to index by an element to get its operand; None for an
-            aggregate without one.
+        operands: for each aggregate the sequence of operands, indexed by an element; None where it has none.
     """
 
     def __init__(

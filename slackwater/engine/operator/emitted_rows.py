@@ -1,6 +1,4 @@
-"""The rows that user functions emit, as Arrow columns of the declared types; nothing is converted
-in silence.
-"""
+"""The rows that user functions emit, as Arrow columns of the declared types, with no silent conversion."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,11 +18,8 @@ class EmittedRowError(PermanentError):
 
 @dataclass(frozen=True)
 class EmittedColumns:
-    """The declared columns of a main or side output.
-
-    Attributes:
-        output_name: what errors call it, e.g. ``output``.
-        keys: the pipeline's key columns; of these a row may only repeat the key.
+    """The declared columns of a main or side output. A row may repeat its key in the columns `keys`;
+    `output_name` is what errors call the output, e.g. ``output``.
     """
 
     output_name: str
@@ -38,8 +33,7 @@ class EmittedColumns:
         )
 
     def arrays(self, rows: Sequence[Any], owners: Sequence[tuple[Any, Any]]) -> list[pa.Array]:
-        """One array for each of `results`; a row that is None is null in each of them. `owners` has the (key,
-        window) of each row.
+        """One array for each of `results`, null where a row is None; `owners` has each row's (key, window).
 
         Raises:
             EmittedRowError: a row has other columns, a value of another type, or another key than its own.

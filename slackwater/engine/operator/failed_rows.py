@@ -20,9 +20,7 @@ class FunctionRaised(PermanentError):
 
 
 def failed_rows(pipeline: Pipeline, failed_elements: Sequence[FailedElement], elements: pa.Table) -> pa.Table:
-    """Rows of `quarantine`, without run_id and source version, of elements that were taken back; their
-    `position` counts the rows of `elements`.
-    """
+    """Rows of `quarantine`, without run_id and source version; `position` counts the rows of `elements`."""
     rows = elements.take(pa.array([item.position for item in failed_elements], pa.int64()))
     source = pipeline.roles.source
     return pa.table(

@@ -44,7 +44,7 @@ def pane_rows(
     panes: Sequence[LoggedPane], owners: "Owners", shape: Shape, output: EmittedColumns
 ) -> pa.Table:
     """One row for each pane. Its result is the row that a function emitted or, under a `select`, a tuple of
-    the result columns; None, that of a withdrawal, is null in each column.
+    the result columns; a withdrawal is null in each column.
     """
     results: Sequence[pa.Array]
     if output.declared_columns:

@@ -24,9 +24,7 @@ def collector_resting() -> Iterator[None]:
 
 @contextmanager
 def objects_set_aside() -> Iterator[None]:
-    """Inside the block the collector passes over objects that existed before it. It looks at new ones:
-    functions of users may leave cycles.
-    """
+    """The collector passes over older objects in the block, not new ones: user functions may leave cycles."""
     gc.freeze()
     try:
         yield
@@ -36,9 +34,7 @@ def objects_set_aside() -> Iterator[None]:
 
 @contextmanager
 def collector_waiting() -> Iterator[None]:
-    """Inside the block the collector waits until there are many more new objects; for work that makes
-    thousands at a time that are soon gone without it.
-    """
+    """Inside the block the collector waits longer; for work that makes thousands of short-lived objects."""
     thresholds = gc.get_threshold()
     gc.set_threshold(max(_MANY_OBJECTS, thresholds[0]), *thresholds[1:])
     try:

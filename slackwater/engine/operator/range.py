@@ -140,9 +140,7 @@ class RangeWork(ABC, Generic[Runner]):
             self.__dict__.pop(name, None)
 
     def _state_tables(self, runner: Runner, spilling: Spilling) -> Iterator[dict[str, pa.Table]]:
-        """What is to be parked. Of a state too large for memory, and of long lists, only one part at a time
-        exists as objects and columns.
-        """
+        """What is to be parked; of large state and long lists only one part is in memory at a time."""
         for part in spilling.parts(self.key_range):
             divides_groups = part.divides_groups and part != self.key_range
             holds_key = self.keys.holder(part) if divides_groups else None
@@ -196,9 +194,7 @@ class RangeWork(ABC, Generic[Runner]):
         return timeline.without_rises() if isinstance(timeline, CarriedTimeline) else timeline
 
     def feed(self, runner: Runner, spilling: Spilling) -> None:
-        """Give the operator the elements in order of arrival, first those folded from before the slice, as if
-        they arrived at its start.
-        """
+        """Feed the elements in order of arrival, folded ones first, as if they arrived at the start."""
         if isinstance(self.replay.timeline, CarriedTimeline):
             self._feed_between_watermarks(runner, spilling, self.replay.timeline)
             return

@@ -25,11 +25,8 @@ _BYTES_HANDED_OVER = 32 << 20  # of `keyed_state`, about so many in a file
 
 @dataclass(frozen=True)
 class ParentSnapshot:
-    """The rows of the parent's snapshot in one range.
-
-    Attributes:
-        tables: without `keyed_state` where that is large.
-        keyed_parts: reads it then, file by file.
+    """The rows of the parent's snapshot in one range. Where `keyed_state` is large it is not in `tables`, and
+    `keyed_parts` reads it, file by file.
     """
 
     tables: SnapshotTables
@@ -44,9 +41,7 @@ class StateNameTaken(PermanentError):
 def parent_snapshot(
     replay: Replay, schemas: Mapping[str, pa.Schema], keys: Keys, key_range: KeyRange
 ) -> ParentSnapshot:
-    """The parent's rows in this range but those of deduplication; row groups of other key groups are not
-    read.
-    """
+    """The parent's rows in this range, without deduplication; row groups of other key groups are not read."""
     columns = {
         name: pa.schema([field for field in schemas[name] if field.name != "run_id"])
         for name in SnapshotTables._fields

@@ -32,9 +32,8 @@ class ElementStep(NamedTuple):
     operator takes at once.
 
     Attributes:
-        times: their timestamps; where their order does not matter, only that of the first.
-        first_arrival, last_arrival: when the first and the last of them arrive, at the slice's start at the
-            earliest.
+        times: their timestamps; where their order does not matter, only the first.
+        first_arrival, last_arrival: of the first and the last element, at the slice's start at the earliest.
         are_together: False for a step of one element that may not be taken with others.
     """
 
@@ -48,14 +47,12 @@ class ElementStep(NamedTuple):
 
 
 class StepSequence:
-    """The steps of a range's elements, of a pipeline with tumbling, sliding or calendar windows.
+    """The steps of a range's elements, of a pipeline with tumbling, sliding or calendar windows; `row_steps`
+    are the same steps as positions in `rows`.
 
     Args:
         rows: the elements in order of arrival.
         keeps_order: whether a window's contents show the order of its elements.
-
-    Attributes:
-        row_steps: the same steps as positions in `rows`.
     """
 
     def __init__(self, replay: Replay, keys: Keys, rows: pa.Table, keeps_order: bool) -> None:

@@ -69,9 +69,7 @@ class WindowRange(RangeWork[KeyGroupRunner]):
 
     @cached_property
     def step_sequence(self) -> StepSequence | None:
-        """The steps in which all elements are taken; None: one by one or, as objects that only a user's
-        function reads, block by block.
-        """
+        """The steps in which all elements are taken; None: they come one by one or block by block."""
         if not _may_step(self.pipeline) or not self.pipeline.select:
             return None
         return StepSequence(self.replay, self.keys, self.rows, _keeps_order(self.pipeline))

@@ -1,3 +1,1 @@
-"""The contract between a run and an engine: what is replayed, what comes back, and what both engines restore,
-park and hold in memory.
-"""
+"""The contract between a run and an engine: input, outcome, and what both engines restore, park and hold."""

@@ -47,8 +47,7 @@ class FirstRows:
 
     Attributes:
         rows: the elements that count, in processing order.
-        tables: what is handed over beside them: the rows that are remembered, their hash, and the counts of
-            duplicates.
+        tables: the remembered rows, their hash, and the counts of duplicates, to be handed over.
     """
 
     rows: pa.Table
@@ -65,9 +64,7 @@ def without_remembered_rows(keyed_state: pa.Table) -> pa.Table:
 
 
 def first_rows(replay: Replay, keys: Keys, number: int, elements: pa.Table) -> FirstRows:
-    """Deduplicate the elements of range `number`, in processing order, by what the parent's snapshot
-    remembers.
-    """
+    """Deduplicate range `number`, in processing order, by what the parent's snapshot remembers."""
     schema = table_schemas(replay.shape)["keyed_state"]
     names = [KEY_GROUP, *keys.names, _IDENTITY, _FIRST_MS]
     key_range = keys.range(number, replay.ranges)

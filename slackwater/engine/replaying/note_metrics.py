@@ -1,6 +1,4 @@
-"""What the notes of a run say of its late and quarantined rows: metrics that merge, taken by range tasks of
-the rows that they hand over.
-"""
+"""Metrics that merge, of late and quarantined rows; range tasks take them of what they hand over."""
 
 from collections import Counter
 from typing import NamedTuple, Self
@@ -12,11 +10,8 @@ from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK, T
 
 
 class RowsLateByMark(NamedTuple):
-    """Rows that only the collected mark makes late, at least one; see `collected_mark`.
-
-    Attributes:
-        last_instant: the least last instant of a window that would have taken one, in milliseconds.
-        arrival: the greatest arrival of a row, in milliseconds.
+    """Rows, at least one, that only the collected mark makes late; see `collected_mark`. In milliseconds the
+    least last instant of a window that would have taken one, and the greatest arrival.
     """
 
     rows: int

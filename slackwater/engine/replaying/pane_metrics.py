@@ -35,7 +35,7 @@ def pane_metrics(expectations: Sequence[Expectation], panes: pa.Table) -> pa.Tab
 
     Args:
         expectations: at least one; their bounds and values can be compared with their columns.
-        panes: their columns, see `columns_measured`, in the types of the table `panes`, or as dictionaries of
+        panes: their columns, see `columns_measured`, in the types of the table `panes` or dictionaries of
             these.
     """
     parameters: list[Any] = []

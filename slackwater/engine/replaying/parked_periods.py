@@ -18,9 +18,7 @@ class CalendarChanged(PermanentError):
 
 
 def check_parked_periods(pipeline: Pipeline, window_rows: pa.Table) -> None:
-    """Compare the bounds of parked windows with the pipeline's calendar, if it has one; raises
-    CalendarChanged.
-    """
+    """Compare parked windows with the pipeline's calendar, if it has one; raises CalendarChanged."""
     if pipeline.window is None or not isinstance(calendar := pipeline.window.grid, Calendar):
         return
     parked_starts, parked_ends = (_milliseconds(window_rows[name]) for name in ("window_start", "window_end"))

@@ -25,26 +25,19 @@ class Replay:
     """One slice to replay, and everything that an engine needs for it.
 
     Attributes:
-        pipeline: what to compute.
-        shape: the columns of its tables.
-        scan: the slice's rows.
-        timeline: the slice's watermarks.
+        shape: the columns of the pipeline's tables.
         state: table → files (relative to that table's folder) of the parent's snapshot.
-        state_bounds: (table, file) of it → the least and the greatest key group in it; a file that is not
-            there may hold any.
+        state_bounds: (table, file) of it → least and greatest key group in it; a missing file may hold any.
         folders: table → folder of the pipeline's tables.
         run_id: what staged rows carry.
         ranges: number of key ranges, one task each.
-        file_rows: from this many rows of a table on a range writes a file of its own; fewer come back to the
-            driver as Arrow.
+        file_rows: a range writes a file from this many rows of a table on; fewer come back as Arrow.
         scratch: a folder below which such files are written instead, by a replay that stages nothing.
-        state_memory_mb: how much memory the state of one range may take before it goes to disk, or is merged
-            in parts.
+        state_memory_mb: memory of one range's state in MB above which it goes to disk or is merged in parts.
         parked_windows: how many windows the parent's snapshot holds.
-        added_results: results of which that snapshot knows nothing: they are unknown in its windows.
+        added_results: results that the parent's snapshot lacks: they are unknown in its windows.
         order_mode: of recorded traces, the state back end of Flink that they were recorded with.
-        expectations: of the panes, whose metrics the range tasks take for them; none in a replay that is not
-            validated.
+        expectations: range tasks take metrics of the panes for them; none in a replay that is not validated.
     """
 
     pipeline: Pipeline
@@ -84,7 +77,7 @@ class Replay:
 
     @property
     def element_fields(self) -> list[pa.Field]:
-        """The columns that an element has: those of the scan, and the derived ones."""
+        """The columns that an element has: the scanned and the derived ones."""
         source = self.scan.schema
         return [*(source.field(name) for name in self.scan.columns), *derived_fields(self.pipeline, source)]
 
@@ -98,9 +91,8 @@ class Outcome:
     """The results of a replay: rows or files by table, counts, and hashes over the logical columns.
 
     Attributes:
-        rows: table → rows that came back to the driver.
-        files: table → files that tasks have written.
-        pane_metrics: the metrics of the panes that each task has handed over, see `pane_metrics`.
+        rows, files: table → rows that came back to the driver, or files that tasks have written.
+        pane_metrics: of the panes that each task has handed over, see `pane_metrics`.
         late_by_mark: the late rows that only the collected mark makes late; None for none.
         reason_counts: reason code → rows of `quarantine`.
         counts: names of the ledger's count columns → values.
@@ -108,8 +100,7 @@ class Outcome:
         state_hash, output_hash: over the snapshot tables of the engine, and over the panes.
         rows_by_source: how many rows of each of several sources were read; empty for one source.
         memory_mb: the most that any process has taken while it ran a range task.
-        state_s: CPU seconds of all tasks for reading and writing snapshots; 0 from an engine that does not
-            tell them apart.
+        state_s: CPU seconds of all tasks for reading and writing snapshots; 0 if the engine can't tell.
     """
 
     rows: dict[str, list[pa.Table]] = field(default_factory=dict)
@@ -134,11 +125,11 @@ class Engine(Protocol):
     """A way to run windows.
 
     Attributes:
-        name: as it stands in the ledger.
+        name: as the ledger has it.
         aggregates_first: whether its map tasks aggregate, so that fewer rows may reach its ranges than it
             reads.
-        in_threads: whether threads of one process may run its tasks: they hardly hold Python's lock and call
-            no function of the user.
+        in_threads: whether threads of one process may run its tasks, which then hardly hold Python's lock and
+            call no function of the user.
     """
 
     name: str
@@ -146,6 +137,4 @@ class Engine(Protocol):
     in_threads: bool
 
     def replay(self, replay: Replay, transport: Transport) -> Outcome:
-        """Replay one slice. The same input gives the same rows, counts and hashes, for any number of ranges
-        and tasks.
-        """
+        """Replay one slice. Rows, counts and hashes do not depend on the number of ranges and tasks."""

@@ -1,6 +1,4 @@
-"""How the results of range tasks reach the driver: tables marked with a name, of rows, counts, hashes,
-metrics, and of files that large results were written to.
-"""
+"""How results of range tasks reach the driver: named tables of rows, counts, hashes, metrics and files."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -54,9 +52,9 @@ def name_of(table: pa.Table) -> str:
 
 
 def counts_table(counts: Mapping[str, int]) -> pa.Table:
-    """A task's counts, under names of COUNTS and ASSIGNMENTS; the driver adds those of all tasks up. They are
-    a function of the task's rows, as all is that a map task sends: Spark gives up a job of which a map task,
-    run once more after the loss of an executor, sends other bytes than before.
+    """A task's counts, under names of COUNTS and ASSIGNMENTS; the driver adds those from all tasks. Like all
+    that a map task sends, they depend on the task's rows alone: Spark gives up a job if a map task, run again
+    after the loss of an executor, sends other bytes than before.
     """
     rows = pa.table({"name": list(counts), "value": pa.array(list(counts.values()), pa.int64())})
     return mark_table("counts", rows)
@@ -144,9 +142,7 @@ def spread_quarantine_rows(quarantine_rows: pa.Table, ranges: int) -> Iterator[t
 def hand_over_quarantine_rows(
     replay: Replay, number: int, quarantine_rows: pa.Table, part: str
 ) -> Iterator[pa.Table]:
-    """Hand over rows for `quarantine` that range `number` has received or made, with their
-    source's version.
-    """
+    """Hand over rows for `quarantine` from range `number`, with their source's version."""
     versions = replay.scan.versions()
     if versions:
         titles = quarantine_rows.column(SOURCE)
@@ -160,9 +156,7 @@ def hand_over_quarantine_rows(
 
 
 class PassingRows:
-    """Rows of `late_events` and `quarantine` that range `number` only hands over, no more in memory than a
-    file gets.
-    """
+    """Rows of `late_events` and `quarantine` that a range only hands over, at most one file's at a time."""
 
     def __init__(self, replay: Replay, number: int) -> None:
         self._replay = replay

@@ -86,10 +86,8 @@ def replay_elements(replay: Replay, keys: Keys, transport: Transport, task: Rang
 
 
 class ReceivedElements:
-    """The elements that map tasks have sent to range `number`.
-
-    Attributes:
-        rows: the elements that count, in processing order; complete when `receive` is exhausted.
+    """The elements that map tasks have sent to range `number`. `rows`, which has those that count in
+    processing order, is complete when `receive` is exhausted.
     """
 
     def __init__(self, replay: Replay, keys: Keys, number: int) -> None:
@@ -99,9 +97,7 @@ class ReceivedElements:
         self._number = number
 
     def receive(self, tables_of_range: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """Collect the elements among the tables that the range gets; hand over quarantined rows, counts and
-        the rows that deduplication remembers.
-        """
+        """Collect the range's elements; hand over quarantined rows, counts and deduplication's memory."""
         passing_rows, elements = PassingRows(self._replay, self._number), [self.rows]
         quarantined_count = rows_folded = 0
         for table in tables_of_range:

@@ -43,9 +43,7 @@ class SentTables:
         self._waiting_bytes = 0
 
     def send(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-        """What goes to the ranges now that the task has one more table: its rows, those of all that wait, or
-        nothing.
-        """
+        """What goes out after one more table: its rows, the rows of all tables that wait, or nothing."""
         size = table.nbytes
         if size >= self._large_bytes:
             yield from self._route(table)

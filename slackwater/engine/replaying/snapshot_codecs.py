@@ -18,13 +18,11 @@ from slackwater.windowing.snapshot import JsonValues, KeyColumns, SnapshotCodec,
 
 
 class AccumulatorCodec:
-    """The accumulators of a `select` as columns `<result>__<part>`: canonical, whatever the order of the
-    elements was.
+    """The accumulators of a `select` as columns `<result>__<part>`, whatever the order of the elements was.
 
     Args:
         columns: names and types of all parts, in the order of the accumulators.
-        accumulators: of the `select`, by result; the contents of a window are a list with one item for each
-            of them.
+        accumulators: by result; a window's contents are a list with one item for each.
         added_results: results that the rows to be read lack.
     """
 
@@ -94,9 +92,8 @@ def codec_of_windows(
     element_class: type | None,
     added_results: frozenset[str] = frozenset(),
 ) -> SnapshotCodec:
-    """The codec of a pipeline's window operator. `element_class` is the class of named tuples that its
-    elements are; None where they are row numbers, which never enter state. The rows to be read know nothing
-    of `added_results`.
+    """The codec of a pipeline's window operator. `element_class` is that of its named tuples; None for row
+    numbers, which never enter state. The rows to be read lack `added_results`.
     """
     contents = AccumulatorCodec(shape.parts, accumulators, added_results) if shape.parts else None
     layout = SnapshotLayout.for_windows(
@@ -109,9 +106,7 @@ def codec_of_windows(
 
 
 def codec_of_process(pipeline: Pipeline, keys: Keys, element_class: type | None) -> SnapshotCodec:
-    """The codec of a pipeline's process function. `element_class` is that of the named tuples that its
-    elements are.
-    """
+    """The codec of a pipeline's process function; `element_class` is that of its named tuples."""
     return SnapshotCodec(_process_layout(pipeline, keys, json_of(pipeline, element_class)))
 
 

@@ -24,8 +24,7 @@ _ROWS_AT_ONCE = 1 << 17
 
 
 def restored_rows(replay: Replay, table: str, schema: pa.Schema, keys: Keys, key_range: KeyRange) -> pa.Table:
-    """The columns `schema` of the parent's rows of `table` whose keys are in the range; row groups of other
-    key groups are not read.
+    """The columns `schema` of the parent's rows of `table` in the range; skips other key groups.
 
     Raises:
         DamagedFile: a file is not what the parent has written, or is not there.

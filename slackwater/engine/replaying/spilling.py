@@ -41,10 +41,7 @@ class Spilling:
     Args:
         limit_mb: how much memory it may take.
         parked_bytes: size of the columns that will be restored.
-        element_bytes: size of the columns of the elements, which stay in memory beside the state.
-
-    Attributes:
-        is_spilled: whether state is in RocksDB.
+        element_bytes: size of the elements' columns, which stay in memory beside the state.
     """
 
     def __init__(self, limit_mb: int, parked_bytes: int, element_bytes: int = 0) -> None:
@@ -73,9 +70,7 @@ class Spilling:
             runner.move_storage(self.storage.make_backend, self.storage.make_timer_queue)
 
     def parts(self, key_range: KeyRange) -> list[KeyRange]:
-        """The parts in which the state is restored and parked: all at once or, on disk, some keys
-        at a time.
-        """
+        """The parts in which state is restored and parked: one in memory, several on disk."""
         if not self.is_spilled:
             return [key_range]
         return key_range.parts(min(_PARTS, max(_PARTS_OF_FEW_GROUPS, len(key_range.key_groups))))

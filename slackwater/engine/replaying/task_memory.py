@@ -47,9 +47,7 @@ def rows_of_range(limit_mb: int) -> int:
 
 
 def parts_needed(rows: int, limit_mb: int) -> int:
-    """In how many parts a range merges so many rows: a power of two, so that the files of one run's parts are
-    never cut by the parts of the next run.
-    """
+    """In how many parts a range merges so many rows: a power of two, so that successive runs' parts nest."""
     parts = max(1, ceil(rows / min(_ROWS_MERGED_AT_ONCE, rows_of_range(limit_mb))))
     return 1 << (parts - 1).bit_length()
 
@@ -75,9 +73,7 @@ def most_rows_of_range(
 
 
 def _sends_narrow_partials(pipeline: Pipeline, sources: Sequence[PinnedSource]) -> bool:
-    """Whether map tasks send one row for each cell, of so few integers that it takes no more than
-    _BYTES_PER_ROW_RECEIVED.
-    """
+    """Whether map tasks send one row for each cell, within _BYTES_PER_ROW_RECEIVED."""
     aggregates = pipeline.select.values()
     if (
         not aggregates
@@ -122,9 +118,7 @@ def rows_merged(pipeline: Pipeline, row_count: int) -> int:
 
 
 def rows_in(files: Sequence[InputFile]) -> int:
-    """How many rows of the files are in the slice, estimated from arrivals spread evenly and, where the log
-    counts none, from file sizes.
-    """
+    """How many rows of the files are in the slice, estimated from evenly spread arrivals or file sizes."""
     counts = (
         (file.bytes // _BYTES_PER_ROW_STORED if file.rows is None else file.rows, file.fraction)
         for file in files
@@ -204,9 +198,7 @@ def most_partials(
 
 
 def _span(actions: pa.Table, row: int | None, column: str) -> int | None:
-    """Greatest minus least value of an integer or time column, times in microseconds; None: not
-    in the log.
-    """
+    """Greatest minus least value of an integer or time column, times in µs; None: not in the log."""
     names = [f"min.{column}", f"max.{column}"]
     if row is None or not set(names) <= set(actions.column_names):
         return None

@@ -1,6 +1,4 @@
-"""Calls of a vectorized function, and the check of what it returns; the operator engine calls it with one
-firing at a time.
-"""
+"""Calls of a vectorized function, and the check of its results; the operator engine calls it per firing."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -27,12 +25,7 @@ class ResultTableError(PermanentError):
 
 @dataclass(frozen=True)
 class VectorizedCalls:
-    """A vectorized function of a pipeline.
-
-    Attributes:
-        fields: names and types of the columns that it gets as lists.
-        results: names and types of the columns that it returns.
-    """
+    """A vectorized function of a pipeline; it gets `fields` as lists and returns the columns `results`."""
 
     function: VectorizedFunction
     keys: tuple[tuple[str, pa.DataType], ...]
@@ -55,11 +48,7 @@ class VectorizedCalls:
         )
 
     def call(self, of_windows: Mapping[str, Any], of_elements: Mapping[str, pa.Array]) -> list[pa.Array]:
-        """The columns of results, with one row for each firing.
-
-        Raises:
-            ResultTableError: the function has returned another table.
-        """
+        """The columns of results, with one row for each firing. Raises ResultTableError for another table."""
         firings = pa.table({**of_windows, **of_elements})
         answer = self.function(_as_frame(firings, self.function.frame))
         return self._checked(answer, firings.num_rows)

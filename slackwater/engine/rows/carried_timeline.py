@@ -56,9 +56,7 @@ class CarriedTimeline(Timeline):
     carrier_rises: Longs = None  # type: ignore[assignment]
 
     def rises_before(self, pipeline: Pipeline, rows: pa.Table) -> Longs:
-        """int64[n]: how many rises each element of the slice sees; rows come in any order, with
-        `__arrival_ms`.
-        """
+        """int64[n]: how many rises each element sees; rows come in any order, with `__arrival_ms`."""
         arrivals = rows.column(ARRIVAL).to_numpy()
         carrier_arrivals = self.carriers.column(ARRIVAL).to_numpy()
         visible_from = self.tick_ends.copy()
@@ -120,9 +118,7 @@ class CarriedTimeline(Timeline):
 def timeline_of_slice(
     transport: Transport, scan: SliceScan, judge: Judge, before: Progress
 ) -> tuple[Timeline, Progress]:
-    """The timeline of the slice that `scan` reads, and the progress after it, for any strategy; see
-    `timeline_of`.
-    """
+    """The timeline of the slice that `scan` reads, and the progress after it; see `timeline_of`."""
     if judge.pipeline.watermarks.kind != "punctuated":
         return timeline_of(transport, scan, judge, before)
     parts = transport.gather(scan_of_carriers(scan, judge.pipeline), WatermarkRows(judge))

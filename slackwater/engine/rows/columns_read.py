@@ -39,9 +39,7 @@ def source_columns(names: Sequence[str]) -> list[str]:
 
 
 def columns_read(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
-    """The columns that the pipeline's meaning depends on, each once. `source`: all columns of the source and
-    the derived ones, or of a table of elements.
-    """
+    """The columns that the pipeline's meaning depends on, each once; `source` includes derived columns."""
     aggregates = (name for aggregate in pipeline.select.values() for name in aggregate.columns)
     roles = (
         *pipeline.keys,
@@ -78,9 +76,7 @@ def columns_judged(pipeline: Pipeline) -> tuple[str, ...]:
 
 
 def check_key_types(pipeline: Pipeline, schema: pa.Schema) -> None:
-    """Refuse keys that Flink could not hash alike on every machine, and `distinct_by` columns of such types;
-    raises SourceColumnError.
-    """
+    """Raise SourceColumnError for key or `distinct_by` columns that Flink can't hash alike everywhere."""
     hashable_types = (pa.types.is_signed_integer, pa.types.is_string, pa.types.is_boolean, pa.types.is_date32)
     roles = [(name, f"key column {name!r} is", "keys") for name in pipeline.keys]
     roles += [

@@ -29,7 +29,5 @@ def bind_condition(subject: str, text: str, types: Mapping[str, pa.DataType]) ->
 
 
 def rows_that_meet(condition: Expression, rows: pa.Table) -> npt.NDArray[np.bool_]:
-    """For each row whether the condition is true. Unknown counts as false, and so does a row on which the
-    condition fails.
-    """
+    """For each row whether the condition is true; unknown and failing count as false."""
     return np.asarray(values_of(condition, rows).column.fill_null(False), np.bool_)

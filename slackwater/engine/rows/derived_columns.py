@@ -20,12 +20,7 @@ Booleans = npt.NDArray[np.bool_]
 
 
 class ExpressionFailure(NamedTuple):
-    """The rows on which an expression fails.
-
-    Attributes:
-        declaration: of the expression, e.g. ``derive['day_part']``.
-        rows: for each row whether it is one of them.
-    """
+    """The rows on which an expression fails, as a mask; `declaration` is e.g. ``derive['day_part']``."""
 
     declaration: str
     column: str | None
@@ -66,9 +61,7 @@ def derived_fields(pipeline: Pipeline, source: pa.Schema) -> list[pa.Field]:
 
 
 def add_derived_columns(pipeline: Pipeline, rows: pa.Table) -> tuple[pa.Table, list[ExpressionFailure]]:
-    """(rows with their derived columns, the failures). A column that reads one that fails fails
-    there, too.
-    """
+    """(rows with derived columns, failures). A column that reads a failing one fails there, too."""
     failures: dict[str, ExpressionFailure] = {}
     for column, expression in pipeline.derivations:
         values, is_failed = values_of(expression, rows)

@@ -41,9 +41,7 @@ def in_order(pipeline: Pipeline, elements: pa.Table) -> pa.Table:
 
 
 def _rises(elements: pa.Table, names: list[str]) -> bool:
-    """Whether each row is greater in these columns than the one before, as in a log: nothing is
-    to be sorted.
-    """
+    """Whether each row is greater in these columns than the one before: nothing is to be sorted."""
     rises = np.zeros(elements.num_rows - 1, np.bool_)
     are_equal = ~rises
     for name in names:

@@ -36,9 +36,7 @@ _FITTING = (
 
 
 class Values(NamedTuple):
-    """The values of an expression, one a row, and on which rows it fails; None: on none. There its value is
-    null.
-    """
+    """The values of an expression, one a row; null where `is_failed`, which is None if none fails."""
 
     column: pa.ChunkedArray
     is_failed: npt.NDArray[np.bool_] | None
@@ -127,9 +125,7 @@ def _text_as_computed(expression: Expression, source: pa.Schema) -> str:
 
 
 def _pieces(expression: Expression, source: pa.Schema) -> Iterator[tuple[str, str]]:
-    """(each piece of the expression's text as it is written, as DuckDB gets it). A column of bytes is decoded
-    where it is read.
-    """
+    """(each piece of the expression's text as written, as DuckDB gets it); bytes are decoded where read."""
     end = 0
     for use in expression.uses:
         name = expression.text[use.start : use.end]

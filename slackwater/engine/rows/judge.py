@@ -1,6 +1,4 @@
-"""The judge of source rows: which become elements, and why others go to `quarantine`. Milliseconds; arrivals
-are half-open intervals.
-"""
+"""The judge of source rows: which become elements, and why others go to `quarantine`. Times are in ms."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -36,9 +34,9 @@ class JudgedBatch:
     """The elements and the unusable rows of one batch of the source.
 
     Attributes:
-        elements: the usable rows of the slice and those folded into it: the batch's columns, the derived ones
-            and, as int64, `__arrival_ms`, `__event_ms`.
-        filtered_folded_count: how many of those had arrived before the slice.
+        elements: usable rows of the slice and folded ones: the batch's and derived columns and, as int64,
+            `__arrival_ms`, `__event_ms`.
+        filtered_folded_count: how many filtered rows had arrived before the slice.
         positions: the position of each element in the batch; None when every row is one.
     """
 
@@ -220,9 +218,7 @@ class Judge:
         reason: npt.NDArray[np.int16],
         failures: Sequence[ExpressionFailure] = (),
     ) -> pa.Table:
-        """Rows of `quarantine`: the batch's rows at `positions`; `reason` numbers _REASONS from 1, then
-        `failures`.
-        """
+        """Rows of `quarantine` at `positions`; `reason` numbers _REASONS from 1, then `failures`."""
         source = self.pipeline.roles
         rows = batch.full_rows(positions) if len(positions) else batch.rows.slice(0, 0)
         bounds = {"ahead": self.pipeline.max_ahead, "behind": self.pipeline.max_behind}
@@ -275,9 +271,7 @@ _REASONS = (
 
 
 def _reach(pipeline: Pipeline) -> tuple[int, int]:
-    """How far before and after an element's time its windows, cleanup times, the watermark and the end of its
-    memory may lie, in milliseconds.
-    """
+    """How many ms before and after an element's time its windows, timers, watermark and memory may lie."""
     bound_ms = pipeline.watermarks.out_of_orderness_ms
     after_ms = pipeline.window_ms if pipeline.distinct_by is None else max(pipeline.window_ms, bound_ms)
     return max(pipeline.window_ms, bound_ms + 1), after_ms + pipeline.allowed_lateness_ms

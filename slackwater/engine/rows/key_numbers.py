@@ -1,4 +1,4 @@
-"""Keys as dense numbers 0 … n-1: those of one batch on the map side, and those of everything that a range has
+"""Keys as dense numbers 0 … n-1: the keys of one batch on the map side, and all keys that a range has
 received or parked on the range side.
 
     key column    b  a  b  c  a        distinct   number  key group  key
@@ -37,11 +37,8 @@ SENT_GROUP = _PREFIX + KEY_GROUP
 
 @dataclass(frozen=True)
 class KeyNumbers:
-    """The distinct keys of some rows.
-
-    Attributes:
-        numbers: int64[n], each row's key.
-        distinct: at each number, the key's group and columns.
+    """The distinct keys of some rows. `numbers` is int64[n], each row's key; `distinct` has at each number
+    the key's group and columns.
     """
 
     numbers: Longs
@@ -59,9 +56,7 @@ class KeyNumbers:
 
     @classmethod
     def of_range(cls, columns: pa.Table, keys: Keys) -> "KeyNumbers":
-        """Number the keys of rows with their group beside them, in a snapshot's order: by group,
-        then by key.
-        """
+        """Number the keys of rows with their group beside them, by group, then key, as in a snapshot."""
         if not keys.names:
             return cls._of_all(columns, keys)
         key_codes, distinct = _code_keys(columns.select(keys.names))

@@ -60,9 +60,7 @@ class KeyRange:
 
     @property
     def label(self) -> str:
-        """The range in the name of its file; nothing for whole key groups, which the file's
-        statistics tell.
-        """
+        """The range in its file's name; empty for whole key groups, which statistics show."""
         return f"-places-{self.first:x}-{self.beyond:x}" if self.divides_groups else ""
 
     def covers(self, other: "KeyRange") -> bool:
@@ -72,9 +70,7 @@ class KeyRange:
         return self.first < other.beyond and other.first < self.beyond
 
     def parts(self, count: int) -> list["KeyRange"]:
-        """The range in `count` parts: of whole key groups where it has so many, else of equally
-        many places.
-        """
+        """The range in `count` parts: of whole key groups if it has enough, else of equally many places."""
         groups = self.key_groups
         if not self.divides_groups and count <= len(groups):
             whole_groups = (groups.first + len(groups) * number // count for number in range(count + 1))
@@ -96,8 +92,8 @@ def divide_groups(cuts: npt.NDArray[np.int64]) -> bool:
 
 
 def range_cuts(ranges: int, max_parallelism: int) -> npt.NDArray[np.int64]:
-    """int64[ranges + 1]: the first place of each range of all keys, and the end of the last. No more ranges
-    than key groups are those of Flink's operators; more have equally many places each.
+    """int64[ranges + 1]: the first place of each range of all keys, and the end of the last. Up to one range
+    per key group they are Flink's operators' ranges; more have equally many places each.
     """
     if ranges <= max_parallelism:
         firsts = [

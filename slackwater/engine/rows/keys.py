@@ -22,11 +22,7 @@ _BYTE_0: Final = pa.array([0], pa.int8())
 
 @dataclass(frozen=True)
 class Keys:
-    """The key of a pipeline on a source.
-
-    Attributes:
-        columns: names and types of the key columns.
-    """
+    """The key of a pipeline on a source: names and types of its columns."""
 
     columns: tuple[tuple[str, pa.DataType], ...]
     max_parallelism: int
@@ -98,9 +94,7 @@ class Keys:
     def numbers_between(
         self, cuts: npt.NDArray[np.int64], rows: pa.Table, groups: npt.NDArray[np.integer[Any]]
     ) -> npt.NDArray[Any]:
-        """Between which two of the ascending places `cuts` each row's key lies, from 0. Key groups suffice
-        where no cut divides one.
-        """
+        """Between which two of `cuts` each key lies, from 0. Key groups suffice where no cut divides one."""
         if divide_groups(cuts):
             return np.searchsorted(cuts, self.places(rows), side="right") - 1
         of_groups = np.searchsorted(cuts >> PLACE_BITS, np.arange(self.max_parallelism), side="right") - 1

@@ -55,14 +55,12 @@ class Progress:
     """The progress of a pipeline's source at the end of a slice.
 
     Attributes:
-        names: the source partitions, sorted; `per_partition` codes them by position.
-        per_partition: greatest event time, last arrival and idleness of each.
+        names: the source partitions, sorted; `per_partition` codes greatest event time, last arrival and
+            idleness by position.
         watermark: the pipeline's watermark, in milliseconds.
         clock: the virtual clock: the slice's end, None before the first run.
         collected_mark: the lineage's collected mark (`Timeline.collected_mark`), in milliseconds, where it
-            lies above the watermark less the allowed lateness of the run, because an earlier run allowed
-            less.
-            None: it lies just there.
+            lies above the watermark less the allowed lateness because an earlier run allowed less; else None.
         carried_watermarks: int64[n], the greatest watermark that each source partition has carried, where
             rows carry watermarks; INITIAL_WATERMARK for none. Empty for other strategies.
     """
@@ -112,17 +110,13 @@ class Progress:
         )
 
     def mark(self, lateness_ms: int) -> int | None:
-        """The collected mark after a run that allowed this lateness, in milliseconds; None where nothing is
-        collected yet.
-        """
+        """The collected mark after a run with this allowed lateness, in ms; None: nothing collected yet."""
         if self.collected_mark is not None or self.watermark == INITIAL_WATERMARK:
             return self.collected_mark
         return collected_by(self.watermark, lateness_ms)
 
     def to_table(self, run_id: str) -> pa.Table:
-        """Rows of `source_progress`: one with null partition for the pipeline, then one for each source
-        partition.
-        """
+        """Rows of `source_progress`: the pipeline's, with a null partition, then each source partition's."""
         progress = self.per_partition
         unfinished_tick_start = moment(progress.unfinished_tick_start_ms)
         totals_row = {
@@ -192,9 +186,7 @@ class AggregateTicks:
             )
 
     def _elements(self, batch: SourceBatch) -> tuple[pa.Table, Longs, Longs, int]:
-        """(usable rows, their arrivals, their event times, how many units of these times make a
-        millisecond).
-        """
+        """(usable rows, their arrivals, their event times, how many units of these make a millisecond)."""
         if not self.judge.takes_all(batch):
             elements = self.judge.judge_batch(batch, quarantine=False).elements
             return elements, elements.column(ARRIVAL).to_numpy(), elements.column(EVENT).to_numpy(), 1
@@ -228,9 +220,7 @@ def partition_names(rows: pa.Table, column: str | None) -> pa.ChunkedArray:
 
 
 def scan_of_pass(scan: SliceScan, judge: Judge) -> SliceScan:
-    """The scan of the pass: the same rows, only the columns that it reads. Of key columns it reads whether
-    they are null, no values.
-    """
+    """The scan of the pass: the same rows, only the columns that it reads; of key columns, the null mask."""
     source = judge.pipeline.roles
     identity_columns = identifying_columns(judge.pipeline) if judge.overrides.moved_arrivals else ()
     read = {
@@ -271,9 +261,7 @@ def one_a_tick(parts: Sequence[pa.Table], strategy: WatermarkStrategy) -> pa.Tab
 def number_partitions(
     parts: Sequence[pa.Table], partitions_known: Sequence[str] = ()
 ) -> tuple[TickAggregates, tuple[str, ...]]:
-    """(all rows of `parts`, their source partitions as positions in the names; the names, sorted: those of
-    `parts` and `partitions_known`).
-    """
+    """(all rows of `parts`, their source partitions numbered; the sorted names, with `partitions_known`)."""
     columns = [_as_dictionary(part.column("partition")) for part in parts]
     partitions_seen = {
         name for column in columns for name in column.dictionary.take(column.indices.unique()).to_pylist()
@@ -295,7 +283,7 @@ def number_partitions(
 
 
 def _as_dictionary(names: pa.ChunkedArray) -> pa.DictionaryArray:
-    """Names as a dictionary in which each stands once; rows of ticks are many, and names few."""
+    """Names as a dictionary in which each occurs once; rows of ticks are many, and names few."""
     if not pa.types.is_dictionary(names.type):
         names = names.dictionary_encode()
     return names.unify_dictionaries().combine_chunks()

@@ -13,9 +13,7 @@ class SourceColumnError(UsageError):
 
 
 def check_roles(source: Source, schema: pa.Schema, others: Sequence[str]) -> None:
-    """Refuse a source that lacks a column of a role or of `others`, or has one of an unsuitable type; raises
-    SourceColumnError.
-    """
+    """Raise SourceColumnError where a column of a role or of `others` is missing or of an unsuitable type."""
     for name in (*source.columns, *others):
         if name not in schema.names:
             raise SourceColumnError(

@@ -68,11 +68,7 @@ def tick_maxima(transport: Transport, scan: SliceScan, judge: Judge, before: Pro
 
 @dataclass(frozen=True)
 class TicksThatMatter:
-    """Map task of the pass: the ticks of all its batches, merged, by range of source partitions.
-
-    Attributes:
-        ranges: how many there are.
-    """
+    """Map task of the pass: the ticks of all its batches, merged, by range of source partitions."""
 
     judge: Judge
     ranges: int = 1
@@ -88,10 +84,7 @@ class TicksThatMatter:
 class LowestOfRange:
     """Range task of the pass. Yields two tables: the lowest watermarks of the range's source partitions
     (range, tick_end_ms, watermark), and their progress (partition, max_event_ms, last_arrival_ms, idle).
-
-    Attributes:
-        before: the progress that the run before has left.
-        ranges: how many there are.
+    `before` is the progress of the run before.
     """
 
     strategy: WatermarkStrategy
@@ -113,9 +106,7 @@ class LowestOfRange:
 def timeline_of(
     transport: Transport, scan: SliceScan, judge: Judge, before: Progress
 ) -> tuple[Timeline, Progress]:
-    """The timeline of the slice that `scan` reads, and the progress after it. `before` has the collected
-    mark, where there is one.
-    """
+    """The timeline of the scanned slice, and the progress after it; `before` may have a collected mark."""
     parts = tick_maxima(transport, scan, judge, before)
     timeline, after = timeline_from(parts, judge.pipeline.watermarks, scan.from_ms, scan.to_ms, before)
     return with_collected_mark(timeline, after, before, judge.pipeline.allowed_lateness_ms)

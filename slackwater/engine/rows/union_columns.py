@@ -1,5 +1,5 @@
-"""Brings the columns of several sources together: which columns the pipeline's rows have, of which types, and
-from which columns of each source they are made.
+"""Brings the columns of several sources together: the names and types of the columns in the pipeline's rows,
+and the columns of each source that they are made from.
 
 A column is common if each source has it, under its own name or one that `rename` gives, or says that it lacks
 it. Names and types only; no row is read.
@@ -22,8 +22,8 @@ from slackwater.pipelines.sources import UNION_COLUMNS, Source
 
 
 def namings_of(pipeline: Pipeline, schemas: Sequence[pa.Schema]) -> tuple[Naming | None, ...]:
-    """How the pipeline's rows are made from those of each source, whose columns `schemas` has; None for the
-    only source of a pipeline, whose rows are taken as they are.
+    """How the pipeline's rows are made from each source's rows, with columns `schemas`; None for the only
+    source of a pipeline, whose rows are taken as they are.
 
     Raises:
         SourceColumnError: columns can't be brought together.
@@ -66,9 +66,7 @@ def namings_of(pipeline: Pipeline, schemas: Sequence[pa.Schema]) -> tuple[Naming
 
 @dataclass(frozen=True)
 class PinnedSources:
-    """The sources of a pipeline, each at a pinned version, and how the pipeline's rows are made
-    from theirs.
-    """
+    """The sources of a pipeline, each at a pinned version, and how its rows are made from theirs."""
 
     each: tuple[PinnedSource, ...]
     namings: tuple[Naming | None, ...]
@@ -110,10 +108,8 @@ class PinnedSources:
 
 
 def check_common(pipeline: Pipeline, columns: Sequence[str], sources: PinnedSources) -> None:
-    """Refuse a source that lacks a column which the pipeline reads, without having said so.
-
-    Raises:
-        SourceColumnError: with what the source could rename.
+    """Refuse a source that lacks a column which the pipeline reads, without having said so. Raises
+    SourceColumnError with what the source could rename.
     """
     for source, naming in zip(pipeline.sources, sources.namings, strict=True):
         if naming is None:

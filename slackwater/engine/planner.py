@@ -37,8 +37,7 @@ class Choice:
     """An engine for a pipeline.
 
     Attributes:
-        why: one line, which also says what would make the pipeline columnar where one or two declarations
-            decide it.
+        why: one line, with the one or two changes that would make the pipeline columnar, if so few do.
         calls_back: whether a function of the pipeline is called, or its trigger is asked about each element.
     """
 

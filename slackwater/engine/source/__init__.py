@@ -1,3 +1,1 @@
-"""The source of a pipeline: its table at a pinned version, the files of a slice, and the changes since
-another version.
-"""
+"""The source of a pipeline: its table at a pinned version, a slice's files, and changes between versions."""

@@ -27,13 +27,10 @@ class SourceBatch:
         may_hold_unread: whether rows that arrived before the slice, or without an arrival time, belong to
             this run; else they belong to an earlier run.
         read_to_ms: rows that arrived before then, and rows without an arrival time, belong to an earlier run
-            all the same; None: there are none of them.
-        is_part: whether rows of the slice belong to another batch; see
-            `slackwater.engine.source.files.InputFile`.
-        read_full_rows: reads all columns of the scan, of the rows at ascending positions; None where `rows`
-            has them all.
-        statistics: the file's statistics of a column. A column that `rows` lacks and that is only checked for
-            nulls has none.
+            all the same; None: there are no such rows.
+        is_part: whether rows of the slice belong to another batch; see `InputFile`.
+        read_full_rows: reads all columns of the scan at ascending positions; None where `rows` has all.
+        statistics: a column's statistics in the file; null-checked columns that `rows` lacks have none.
     """
 
     rows: pa.Table

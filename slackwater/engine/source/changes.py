@@ -59,11 +59,9 @@ class Commit:
 
     Attributes:
         added_files, removed_files: with a change of the data.
-        rewritten_files: removed without a change of the data: their rows are in `rewrites`.
-        rewrites: added without a change of the data.
+        rewritten_files, rewrites: removed and added without one; the rows of the former are in the latter.
         only_deletes: whether the commit says that it has deleted rows and done nothing else.
-        version_before: None where it is one commit; else it stands for all after this version, of which the
-            log has lost some.
+        version_before: set for a record of all commits after this version, some of them lost; else None.
     """
 
     version: int
@@ -80,9 +78,7 @@ class Commit:
         return self.version - 1 if self.version_before is None else self.version_before
 
     def as_rewrite(self) -> "Commit":
-        """The commit as if the rows that it has deleted had never been there: it only writes the others
-        again.
-        """
+        """The commit as if its deleted rows had never been there: it only writes the others again."""
         return replace(
             self,
             added_files=frozenset(),
@@ -112,8 +108,8 @@ class Loss:
 
 
 class RewrittenFile(NamedTuple):
-    """A file whose rows were written again into another file with those of other files. `listed_at` is a
-    version that lists it; it is whole unless some of its rows were erased then.
+    """A file whose rows were written again together with other files' rows. `listed_at` is a version that
+    lists it; it is whole unless some of its rows were erased then.
     """
 
     file: LogicalFile
@@ -139,8 +135,8 @@ class Changes:
 
     def new_files(self, read_at: Iterable[int]) -> dict[str, int]:
         """Paths of files whose rows are all new to some of the runs that have read at the versions `read_at`,
-        and the version that brought them; UNKNOWN for a file of which some rows may be new and others not,
-        and whose parts do not tell. Files whose parts tell are left out: see `new_parts`.
+        and the version that brought them; UNKNOWN where some rows may be new and others not, and the file's
+        parts do not show which. Files whose parts do are left out: see `new_parts`.
         """
         versions = self._versions_of_all_rows(read_at)
         return {
@@ -156,9 +152,7 @@ class Changes:
         return sorted({part for path in mixed_files for part in self.parts.get(path, ())}, key=repr)
 
     def are_certain(self, read_at: Iterable[int]) -> bool:
-        """Whether `new_files` and `new_parts` tell all rows that are new to runs which have read at
-        `read_at`.
-        """
+        """Whether `new_files` and `new_parts` find all rows that are new to runs at versions `read_at`."""
         versions = tuple(read_at)
         are_whole = all(part.is_whole for part in self.new_parts(versions))
         return are_whole and UNKNOWN not in self.new_files(versions).values()
@@ -176,9 +170,7 @@ def _version_of_all_rows(added_at: frozenset[int | None], read_at: Sequence[int]
 
 
 def newest_commits(uri: str, first: int, last: int) -> list[Commit]:
-    """The commits of the versions `first` … `last`, oldest first; where the log has lost one, those after it.
-    Raises LogDamaged where one is empty, cut off or changed.
-    """
+    """Commits `first` … `last`, oldest first; if one is lost, the commits after it. Raises LogDamaged."""
     log, commits_newest_first = filesystem(uri), []
     for version in range(last, first - 1, -1):
         path = commit_path(version)
@@ -252,9 +244,8 @@ def changes_of(
     erasing: frozenset[int] = frozenset(),
     rewriting: frozenset[int] = frozenset(),
 ) -> Changes:
-    """The changes that the commits `history`, oldest first, have made. Rows that one of the versions
-    `erasing` has deleted count as never there; what one of the versions `rewriting` has removed stands in
-    what it has added.
+    """The changes that the commits `history`, oldest first, have made. Rows deleted by a version in `erasing`
+    count as never there; what a version in `rewriting` has removed is in what it has added.
     """
     account = _FileAccount()
     for commit in history:
@@ -275,11 +266,10 @@ class _FileAccount:
             was in the table before the first commit.
         origins: of each file that was written without a change of the data, the files that had brought its
             rows.
-        parts: of each of these files, the files whose rows are exactly its own and those of the files that
-            were written with it, but for erased rows, each with a version that lists it; None: there are
-            none.
-        siblings: of each of these files, those that were written with it. It takes all of them to have the
-            rows of their parts.
+        parts: for each of these files, the files whose rows are exactly its own and its siblings' rows, but
+            for erased rows, each with a version that lists it; None: there are none.
+        siblings: for each of these files, the files written with it. It takes all of them to have the rows of
+            their parts.
         parts_with_erased_rows: parts with rows that may be in no file any more.
         rewrites: (files before, files after) of each commit without a change of the data.
         absent_files: the files that are not in the table any more.

@@ -27,8 +27,8 @@ class ReadRange:
 
 
 def read_to(read_ranges: Sequence[ReadRange], added_at: int) -> int | None:
-    """Up to which arrival (exclusive) the rows of a file that version `added_at` brought have been read, in
-    their own slice or folded into a later one; None: not at all.
+    """The exclusive arrival up to which rows of a file from version `added_at` have been read, in their slice
+    or folded into a later one, or None.
     """
     return max((item.to_ms for item in read_ranges if item.version >= added_at), default=None)
 
@@ -42,8 +42,8 @@ def was_read(
     removed_at: int,
     read_ms: int,
 ) -> bool:
-    """Whether a live run may have read rows of a file of which version `removed_at` has taken rows away, at a
-    version that still had them.
+    """Whether a live run may have read rows that version `removed_at` has taken out of a file, at a version
+    that still had them.
 
     The file's rows arrived in [low_ms, high_ms]. `added_at` is the version that brought it, None where the
     run before the slice has pinned it already. All arrivals before `read_ms` are covered.

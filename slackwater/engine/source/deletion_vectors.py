@@ -1,8 +1,8 @@
 """Deletion vectors of a Delta table: which files have one, by the log, and the rows that one hides.
 
 delta-rs lists files without their deletion vectors, so the newest checkpoint and the commits after it are
-read once more, and of a checkpoint only two columns. The layouts are those of Delta's protocol ("Deletion
-Vector Format"): a vector stands in the log itself, or in a file of the table's folder, which may hold many.
+read once more, from a checkpoint only two columns. The layouts follow Delta's protocol ("Deletion Vector
+Format"): a vector is in the log itself, or in a file of the table's folder, which may hold many.
 """
 
 import base64
@@ -42,9 +42,7 @@ class DeletionVector(NamedTuple):
 
     Attributes:
         storage: ``u``: in a file of the table's folder; ``i``: inline; ``p``: in a file at an absolute path.
-        place: the name of that file, or the vector itself.
-        offset: where in the file it begins.
-        bytes: its size.
+        place: the name of that file, or the vector itself; it begins at `offset` and has `bytes` bytes.
         rows: how many rows it hides.
     """
 
@@ -145,9 +143,7 @@ def _lines(folder: pafs.FileSystem, path: str) -> list[dict[str, Any]]:
 
 @lru_cache(maxsize=256)  # each batch of a file asks for it
 def hidden_rows(uri: str, vector: DeletionVector) -> npt.NDArray[np.int64]:
-    """The ascending positions of the rows that a deletion vector hides. Raises DamagedFile,
-    FileNotFoundError.
-    """
+    """The ascending positions of the rows that `vector` hides. Raises DamagedFile, FileNotFoundError."""
     from pyroaring import BitMap64  # few sources have deletion vectors
 
     path = "the table's log" if vector.storage == "i" else _path_of(vector)

@@ -43,12 +43,10 @@ class FileUnfinished(RetryableError):
 
 
 class ListedFile(NamedTuple):
-    """One file of a folder.
+    """One file of a folder; `schema` is as `columns_of` writes it.
 
     Attributes:
-        bounds: JSON: column of times or integers → [least, greatest, nulls]; times in microseconds, None
-            where the file does not say.
-        schema: its columns, see `columns_of`.
+        bounds: JSON: time or integer column → [least, greatest, nulls]; times in µs, None if not known.
     """
 
     path: str
@@ -192,9 +190,7 @@ def _has_bounds(kind: pa.DataType) -> bool:
 
 
 def bounds_of_chunks(chunks: list[Any], kind: pa.DataType) -> list[int | None]:
-    """[least, greatest, nulls] of a column over row groups with rows; times in microseconds,
-    None: not known.
-    """
+    """[least, greatest, nulls] of a column over row groups with rows; times in µs, None: not known."""
     if any(chunk is None or not chunk.has_null_count for chunk in chunks):
         return [None, None, None]
     nulls = sum(chunk.null_count for chunk in chunks)

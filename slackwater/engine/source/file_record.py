@@ -44,9 +44,7 @@ _MANY_FILES = 32
 
 
 class RecordedBounds(NamedTuple):
-    """The least and greatest arrival of a file's rows in microseconds, None for none; whether every row has
-    one.
-    """
+    """The arrivals of a file's rows in µs, None for none; `is_complete`: every row has one."""
 
     least: int | None
     greatest: int | None
@@ -58,7 +56,7 @@ class RecordedFile(NamedTuple):
 
     Attributes:
         vector: its deletion vector, as `slackwater.engine.source.deletion_vectors` writes it.
-        rows: how many it has, rows that its deletion vector hides included; None: not known.
+        rows: how many it has, hidden rows included; None: not known.
         partition: JSON: partition column → value as text.
         bounds: JSON: column of arrivals → `RecordedBounds`.
     """
@@ -136,9 +134,7 @@ class FileRecord:
         return self._bounds_by_path.get(path, {}).get(column)
 
     def add(self, version: int, files: Iterable[RecordedFile]) -> None:
-        """Record the files of a version, unless a newer one is recorded: another run was first. The table is
-        kept to a few files.
-        """
+        """Record a version's files, unless a newer version is recorded; keeps the table to a few files."""
         files_now = {file.path: file for file in files}
         newest = self.versions[-1] if self.versions else None
         files_before = {} if newest is None else self.files_at(newest) or {}

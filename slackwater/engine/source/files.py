@@ -19,7 +19,7 @@ class InputFile:
     """One Parquet file of the pinned source version.
 
     Attributes:
-        rows, bytes: its size; rows, without those that are hidden, is None where the log doesn't say.
+        rows, bytes: its size; rows, without hidden ones, is None where the log doesn't say.
         may_hold_unread: whether it may hold rows that no run has read although they arrived before the slice,
             or without an arrival time.
         read_to_ms: a restatement has read its rows that arrived before then, and those without an arrival
@@ -67,9 +67,7 @@ class InputFile:
 
 
 class ColumnStatistics(NamedTuple):
-    """A file's statistics of one column over the row groups of a batch; `bounds` in the column's unit, None:
-    not known.
-    """
+    """One column over a batch's row groups; `bounds` in the column's unit, None: not known."""
 
     is_complete: bool
     bounds: tuple[int, int] | None

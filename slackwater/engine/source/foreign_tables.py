@@ -1,6 +1,4 @@
-"""Recognises a folder of Parquet files that belongs to a table, whose files also hold rows that were deleted
-or replaced.
-"""
+"""Recognises Parquet folders that belong to a table, whose files also hold deleted or replaced rows."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress

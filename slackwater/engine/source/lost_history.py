@@ -49,7 +49,7 @@ def kept_by_counts(
 
 def _equal_count(source: PinnedSource, commit: Commit, from_ms: int, arrival: str) -> int | None:
     """How many rows arrived before `from_ms` in the files that a commit has removed, if equally many did in
-    those that it has added; None if not, or if nobody can tell.
+    the files that it added; else, or if unknown, None.
     """
     removed_files = source.at_version(commit.listed_before).files_with_bounds(arrival, commit.removed_files)
     added_files = source.at_version(commit.version).files_with_bounds(arrival, commit.added_files)
@@ -98,9 +98,7 @@ def check_new_rows(
     arrival: str,
     newer_reads: Sequence[ReadRange] = (),
 ) -> None:
-    """Raise NewRowsNotKnown where nothing says any more which of the rows that arrived before `from_ms` are
-    new since `before`.
-    """
+    """Raise NewRowsNotKnown where it is lost which rows from before `from_ms` are new since `before`."""
     if not source.is_certain_since(before, newer_reads):
         files = source.files(from_ms, from_ms, arrival, before, newer_reads=newer_reads)
         unread_paths = {file.path for file in files if file.may_hold_unread and not file.is_part}

@@ -34,7 +34,7 @@ class Naming:
         own_names: common column → the source's own; None where it lacks the column.
         partition, order: the source's own columns of these roles; None where it has none.
         schema: the columns of the pipeline's rows.
-        own_schema: the source's columns, those that are common in the common types.
+        own_schema: the source's columns; common ones have the common types.
     """
 
     title: str
@@ -97,7 +97,7 @@ class Naming:
 
 
 def has_sortable_texts(kind: pa.DataType) -> bool:
-    """Whether values of a type can be told in texts that sort alike."""
+    """Whether values of a type have texts that sort alike."""
     return bool(
         pa.types.is_integer(kind)
         or pa.types.is_floating(kind)

@@ -35,9 +35,7 @@ class Overrides:
     def apply(
         self, pipeline: Pipeline, rows: pa.Table, arrival: Int64s, event: Int64s, is_usable: Booleans
     ) -> tuple[Int64s, Booleans]:
-        """(the arrival of each row in this run, whether it is moved); `is_usable`: whether it has
-        both times.
-        """
+        """(the arrival of each row in this run, whether it is moved); `is_usable`: it has both times."""
         is_moved = np.zeros(len(arrival), np.bool_)
         if not self.moved_arrivals:
             return arrival, is_moved
@@ -78,9 +76,7 @@ def identifying_columns(pipeline: Pipeline) -> tuple[str, ...]:
 def row_hashes(
     pipeline: Pipeline, rows: pa.Table, arrival: Int64s | Sequence[int], event: Int64s | Sequence[int]
 ) -> list[str]:
-    """SHA-256 of each row as hex, the same for a row of the source and of `late_events`. Times in
-    milliseconds.
-    """
+    """SHA-256 of each row as hex, equal for a row of the source and of `late_events`. Times in ms."""
     columns = {name: rows.column(name) for name in identifying_columns(pipeline)}
     columns = {
         name: column.cast(TIME) if pa.types.is_timestamp(column.type) else column

@@ -239,9 +239,7 @@ def _folder_source(
 
 
 def _columns_of_files(files: Mapping[str, ListedFile], first_paths: Sequence[str]) -> _FolderColumns:
-    """The columns of all files. Names that differ in case alone are one column, called as in the first of
-    `first_paths` that has it.
-    """
+    """The columns of all files; names that differ in case alone are one, spelled as in `first_paths`."""
     types: dict[str, tuple[str, pa.DataType]] = {}
     conflicts: dict[str, str] = {}
     schemas = {file.schema: path for path, file in reversed(list(files.items()))}

@@ -1,6 +1,4 @@
-"""A source at one version: the files of a slice, and whether rows that earlier runs have read are still
-there.
-"""
+"""A source at one version: the files of a slice, and whether rows that earlier runs have read still exist."""
 
 import itertools
 from collections.abc import Collection, Iterable, Sequence
@@ -67,9 +65,9 @@ class PinnedSource:
 
     Attributes:
         why_not_direct: None when tasks may read the files themselves, else the reason.
-        table_id: the table's own; another one that is made in its place has another.
+        table_id: the table's own; a table that is made in its place has another.
         erasing: versions that have deleted rows which count as never written, see `RowKind.ERASE`.
-        rewriting: versions that have only written again what runs have read, as a comparison has shown.
+        rewriting: versions that, by a comparison, have only written again what runs have read.
         file_record_uri: where a pipeline records its files; None: nowhere.
         notes: sentences on what could not be checked.
         conflicts: columns whose values no type holds, and why; the schema lacks them.
@@ -192,9 +190,7 @@ class PinnedSource:
         return sum(batch.rows.filter(where).num_rows for batch in batches)
 
     def changed_files(self, paths: Iterable[str]) -> dict[str, str]:
-        """Path → what became of those that are not as they were pinned. Files of a Delta table
-        don't change.
-        """
+        """Path → what became of a file since it was pinned. Files of a Delta table don't change."""
         return {}
 
     def refuse_files_written_meanwhile(self, paths: Iterable[str]) -> None:
@@ -327,9 +323,7 @@ class PinnedSource:
         arrival: str,
         newer_reads: Sequence[ReadRange],
     ) -> dict[str, int | None]:
-        """Path → earliest arrival (None: not known) of files with rows that live runs have read and that are
-        gone.
-        """
+        """Path → earliest arrival, None if not known, of files with lost rows that live runs have read."""
         losses_by_version: dict[int, list[Loss]] = {}
         for loss in losses:
             if had_readers(newer_reads, loss):
@@ -357,9 +351,7 @@ class PinnedSource:
         return {file.path: (file, bounds) for file, bounds in source.files_with_bounds(arrival, among)}
 
     def name_in_log(self, column: str) -> str:
-        """A column's name in the list of files: mapped where Delta maps columns, but for
-        partition columns.
-        """
+        """A column's name in the file list: mapped if Delta maps columns, except partition columns."""
         is_mapped = column in self.schema.names and f"partition.{column}" not in self.actions.column_names
         return name_in_files(self.schema.field(column)) if is_mapped else column
 
@@ -371,9 +363,7 @@ class PinnedSource:
         return [commit for commit in self._history_since(before) if commit.version_before is not None]
 
     def is_certain_since(self, before: "PinnedSource", newer_reads: Sequence[ReadRange] = ()) -> bool:
-        """Whether each row is known to be new since `before` or not, for runs that have read
-        `newer_reads`.
-        """
+        """Whether it is known which rows are new since `before`, for runs that read `newer_reads`."""
         versions = {item.version for item in newer_reads}
         is_between = any(
             commit.listed_before < version < commit.version
@@ -429,9 +419,7 @@ def rewritten(
     least_ms: int | None = None,
     greatest_ms: int | None = None,
 ) -> SourceRewritten:
-    """The error for a source whose covered rows have changed between two versions, with the earliest and last
-    of their arrivals, None: not known.
-    """
+    """The error for covered rows that changed between two versions, with their first and last arrivals."""
     earliest = "" if least_ms is None else f", arrivals from {to_datetime(least_ms):%Y-%m-%dT%H:%M:%S}Z on"
     if least_ms is not None and greatest_ms is not None:
         earliest = earliest.removesuffix(" on") + f" to {to_datetime(greatest_ms):%Y-%m-%dT%H:%M:%S}Z"

@@ -1,6 +1,4 @@
-"""Opens a source at its newest version or one that the ledger names, and refuses another table in
-its place.
-"""
+"""Opens a source at its newest version or one that the ledger names; refuses another table in its place."""
 
 import hashlib
 
@@ -94,9 +92,7 @@ def pin_both(
     *,
     may_be_empty: bool = False,
 ) -> tuple[PinnedSource, PinnedSource]:
-    """(the source at its newest version, which is recorded, at `version`), both of the table `table_id`;
-    raises as `pin`.
-    """
+    """(the source at its newest version, recorded, and at `version`), both of `table_id`; raises as `pin`."""
     if isinstance(place, FolderPlace):
         newest_folder = pin(source, place, None, table_id, may_be_empty=may_be_empty, records=True)
         return newest_folder, pin(source, place, version, table_id, may_be_empty=may_be_empty)

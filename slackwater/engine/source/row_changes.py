@@ -1,5 +1,5 @@
-"""The rows that commits have changed in the source, told row by row: the files that a commit has removed are
-compared with those that it has added, as multisets of rows.
+"""The rows that commits have changed in the source, found row by row: the files that a commit has removed are
+compared with the files that it has added, as multisets of rows.
 
     commit 7     removes a.parquet: r1 r2 r3 r4 …      changed rows: r3 (removed), r3' (added)
                  adds    b.parquet: r1 r2 r3' r4 …     all others were only written again
@@ -49,7 +49,7 @@ class RowChanges(NamedTuple):
     Attributes:
         arrivals: int64[n], their different arrivals in milliseconds, ascending.
         added_counts, removed_counts: int64[n], how many rows of each arrival it has put in and taken out.
-        undated_count: how many of either have no arrival.
+        undated_count: how many added or removed rows have no arrival.
     """
 
     version: int
@@ -127,9 +127,7 @@ def _kept(
 def as_rewritten(
     source: PinnedSource, before: PinnedSource, changes: Sequence[RowChanges] | None = None
 ) -> PinnedSource:
-    """The source of which the commits of `changes`, or all since `before` that have removed data, are mere
-    rewrites.
-    """
+    """The source with the commits of `changes`, or all removals since `before`, as mere rewrites."""
     if not _has_commits(source):
         return source
     if changes is None:
@@ -145,9 +143,7 @@ def _has_commits(source: PinnedSource) -> bool:
 
 
 class _LostRows(NamedTuple):
-    """How many rows live runs have read before they were changed, and not again; their arrivals, None:
-    undated.
-    """
+    """How many changed rows live runs have read, and not again; their arrivals, None: undated."""
 
     rows: int
     bounds: tuple[int, int] | None

@@ -1,6 +1,4 @@
-"""Files of the source, read in pieces of a few row groups, so that memory does not grow with the file; and
-single rows, from the row groups that hold them.
-"""
+"""Source files read a few row groups at a time, so that memory is bounded; and single rows from them."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -34,9 +32,7 @@ class Arrivals:
     also: tuple[int, ...] = ()
 
     def may_be_in(self, statistics: ColumnStatistics, unit: str, earlier: bool) -> bool:
-        """Whether row groups with these statistics may hold such rows; `earlier`: the file may hold unread
-        rows.
-        """
+        """Whether row groups with these statistics may hold such rows, unread `earlier` ones included."""
         if statistics.bounds is None or (earlier and not statistics.is_complete):
             return True
         least, greatest = (floor_to_ms(bound, unit) for bound in statistics.bounds)
@@ -84,10 +80,9 @@ class SourceFile:
         """The file's share in batches of whole row groups, about `rows_at_once` rows each.
 
         Args:
-            first: of these the columns that are read of every row; the others are read for single rows, by
-                `SourceBatch.full_rows`. None: all.
-            null_checked: columns whose null mask alone is read, and not even that where the file says
-                that they hold no null.
+            first: the columns read of every row; `SourceBatch.full_rows` reads the others. None: all.
+            null_checked: columns whose null mask alone is read, and nothing where the file says that they
+                hold no null.
             arrivals: row groups that can't hold any of these are left out; None: none is.
         """
         file = self.file

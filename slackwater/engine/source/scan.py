@@ -27,7 +27,7 @@ class SliceScan:
     """The rows of one slice as map tasks read them.
 
     Attributes:
-        files: of it, those that hold rows of the slice.
+        files: the source's files that hold rows of the slice.
         start_ms: where the lineage begins.
         before: the source as the parent run has pinned it; None for the first run.
         newer_reads: what live runs have read at versions newer than `before`.
@@ -35,10 +35,10 @@ class SliceScan:
         first: the columns that are read of every row, the others only of some; None: all.
         rows_at_once: about so many rows are read together.
         null_checked: the columns whose null mask alone is read.
-        naming: how the pipeline's rows, in whose columns all of the above is said, are made from those of the
-            source; None: they are the same.
-        others: the scans of the pipeline's other sources, in their order, of the same slice. Of these count
-            the source, the files, what was read before, and the naming.
+        naming: how the pipeline's rows, which all columns here refer to, are made from the source's; None:
+            they are the same.
+        others: the scans of the pipeline's other sources, in order; only their source, files, `before`,
+            `newer_reads` and naming count.
     """
 
     source: PinnedSource
@@ -96,8 +96,8 @@ class SliceScan:
         return (common_batch(naming, batch, self.columns, eager) for batch in batches)
 
     def groups(self, tasks_at_once: int = 1) -> list[tuple[InputFile, ...]]:
-        """The files, or shares of large files, in their order, in groups of about GROUP_BYTES, one for each
-        task, so that `tasks_at_once` are busy to the end. At least one group.
+        """The files, or shares of large files, in order, in groups of about GROUP_BYTES, one per task; at
+        least one, and enough to keep `tasks_at_once` busy.
         """
         size = self.size
         rounds = max(1, round(size / (GROUP_BYTES * tasks_at_once)))

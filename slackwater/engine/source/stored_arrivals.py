@@ -33,9 +33,7 @@ _OTHER_ZONES_MS = _DAY_MS
 
 @dataclass(frozen=True)
 class StoredArrivals:
-    """The arrivals in files of the source at `uri`; `column` is the name of the arrival in files, `record`
-    what the pipeline has recorded of them.
-    """
+    """The arrivals in files of a source; `column` is the name of the arrival in files."""
 
     uri: str
     schema: pa.Schema

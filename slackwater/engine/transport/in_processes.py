@@ -65,7 +65,7 @@ class InProcesses(InThreads):
 @contextmanager
 def _folder_of_blobs() -> Iterator[str]:
     """A folder that goes with the block. A killed process's folder goes a day later, with the next one:
-    younger ones may be of processes that can't be seen from here.
+    younger ones may belong to processes that can't be seen from here.
     """
     for folder in Path(gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError, ValueError):

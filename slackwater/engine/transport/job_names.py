@@ -35,9 +35,7 @@ def jobs_called(description: str, group: str | None = None) -> Iterator[None]:
 
 @contextmanager
 def naming_jobs(context: "SparkContext") -> Iterator[None]:
-    """Give the jobs that the block starts their description and group, and restore what the thread had
-    before: the session may be the user's.
-    """
+    """Name and group the block's jobs, then restore what the thread had: the session may be the user's."""
     names = _NAMES.get()
     if names is None:
         yield

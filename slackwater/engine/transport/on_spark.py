@@ -49,9 +49,7 @@ HERE_BYTES = 256 << 20  # reading the times of 150 MB takes 0.4 s in two threads
 
 
 class OnSpark:
-    """Transport on a Spark session. Small scans, up to `here_bytes`, are gathered by threads of this process:
-    a job would take longer to start.
-    """
+    """Transport on a Spark session; threads gather scans up to `here_bytes`, faster than a job would."""
 
     place: Place = "spark"
 
@@ -134,9 +132,7 @@ class OnSpark:
         return self._tables(lambda: _in_tasks(self._spark.range(0, count, 1, count), run)) if count else []
 
     def _tables(self, make_frame: "Callable[[], DataFrame]") -> list[pa.Table]:
-        """The tables in the column `data` of a frame, which is made, and its tasks run, once more where
-        executors were lost: tasks make the same each time.
-        """
+        """The tables in `data` of a frame, which is made and run once more where executors were lost."""
         with naming_jobs(self._spark.sparkContext):
             for _ in range(_TRIES - 1):
                 with suppress(task_errors.ExecutorsLost):
@@ -160,9 +156,7 @@ class OnSpark:
         return _in_tasks(self._spark.range(0, len(groups), 1, len(groups)), run)
 
     def _map_scanned(self, scan: SliceScan, task: MapTask, send: Send) -> "DataFrame":
-        """`task` over the rows of one source that Spark scans: the slice's, and earlier ones in files with
-        unread rows.
-        """
+        """`task` over one source that Spark scans: the slice's rows, and earlier rows in `UnreadFiles`."""
         from pyspark.sql import DataFrame
 
         own_scan, naming = scan.of_own_columns(), scan.naming
@@ -207,9 +201,7 @@ class OnSpark:
         return self._rows_at(scan, unread.version, files).where(is_unread)
 
     def _rows_at(self, scan: SliceScan, version: int, files: Sequence[InputFile] = ()) -> "DataFrame":
-        """The rows of the source at `version`, or of some of its files, under the names and types of the
-        version that the slice reads.
-        """
+        """The source's rows at `version`, or in `files`, with the names and types that the slice reads."""
         from pyspark.sql.functions import lit
 
         frame = self._spark.read.format("delta").option("versionAsOf", version).load(scan.source.uri)
@@ -226,9 +218,7 @@ class OnSpark:
 
 
 class UnreadFiles(NamedTuple):
-    """Files that may hold unread rows: the version that lists them, and up to which arrival a restatement has
-    read their rows; None: none has.
-    """
+    """Files that may hold unread rows: a version that lists them, and how far a restatement has read them."""
 
     version: int
     read_to_ms: int | None
@@ -249,9 +239,7 @@ def _column(name: str) -> "Column":
 
 
 def _arrival(scan: SliceScan, first_ms: int) -> "Column":
-    """The arrival column. Where the log's bounds may be skewed, plus zero, by which Delta can't
-    skip files.
-    """
+    """The arrival column; plus zero, which stops Delta's file skipping, if the log's bounds may be skewed."""
     from pyspark.sql.functions import expr
 
     arrival = _column(scan.arrival)

@@ -34,9 +34,7 @@ class Placement(NamedTuple):
 
 
 class SliceNeeds(NamedTuple):
-    """What the replay of a slice takes. Threads of one process may run tasks that hardly hold Python's lock
-    and call no function of the user's.
-    """
+    """What the replay of a slice takes; `in_threads`: its tasks hardly hold the GIL and call no user code."""
 
     size: float
     ranges: int

@@ -27,8 +27,7 @@ class SparkWhereNeeded:
         make: makes the transport on Spark.
         threads: how many tasks at a time Spark would run on this machine; so many ranges, each within a
             task's memory, fit at a time.
-        place: says where Spark's tasks run.
-        processes: gives the transport on processes of this machine; None: there is none.
+        processes: gives the transport on processes of this machine, or None.
         on: where slices are to be replayed; `auto` leaves it to their size.
     """
 

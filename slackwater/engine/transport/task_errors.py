@@ -1,5 +1,5 @@
-"""Errors of tasks as the driver raises them: a fault of code or data is permanent, of storage may pass. Spark
-hands over the text of a traceback alone.
+"""Errors of tasks as the driver raises them: permanent for code and data, retryable for storage. Spark hands
+over only a traceback's text.
 """
 
 import builtins
@@ -36,9 +36,7 @@ _TABLE_ERRORS = f"{table_errors.__name__}."
 
 
 def of_trace(trace: str) -> SlackwaterError:
-    """The error of a traceback that Spark hands over: its last line that names an error of a module or
-    system.
-    """
+    """The error of a traceback from Spark: its last line that names an error of a module or system."""
     other_python = _OTHER_PYTHON.search(trace)
     if other_python is not None:
         return TaskFailed(

@@ -44,13 +44,12 @@ class _TaskAnswer(NamedTuple):
 
 
 class TaskProcesses:
-    """Processes that run tasks. They look for modules where this one does; where that has changed others take
-    their place. Tasks find the variables of this process as they were when `run` was called.
+    """`count` processes that run tasks. They look for modules where this one does; where that has changed
+    others take their place. Tasks find the variables of this process as they were when `run` was called.
 
     Args:
-        count: how many.
         dumps: pickles a task, with the user's own code.
-        environment: variables of theirs besides this one's.
+        environment: their variables besides this process's.
         modules: modules that they import before their first task.
     """
 

@@ -1,6 +1,4 @@
-"""The environment that a job runs in: Java, the Delta jars, the Spark session and the archive that is shipped
-to executors.
+"""The environment of a job: Java, the Delta jars, the Spark session, and the archive for executors.
 
-Nothing here imports pyspark before a session is asked for, and nothing here knows windows, pipelines or
-tables.
+Nothing here imports pyspark before a session is asked for, or knows windows, pipelines or tables.
 """

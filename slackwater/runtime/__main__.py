@@ -1,7 +1,5 @@
-"""`python -m slackwater.runtime`, the last step of set-up: makes the launcher of Java, fetches the Delta
-jars if they are missing, and prints one line with the versions and paths.
-
-A failure prints its message and the next step.
+"""`python -m slackwater.runtime`, the last step of set-up: makes the launcher of Java, fetches missing Delta
+jars, and prints one line with the versions and paths, or the failure's message and the next step.
 """
 
 import platform

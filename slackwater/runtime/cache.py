@@ -1,6 +1,4 @@
-"""The cache: one folder per user for downloads, archives and measured rates, which can be deleted at any
-time.
-"""
+"""The cache: a folder per user for downloads, archives and measured rates; it can be deleted at any time."""
 
 import os
 from pathlib import Path

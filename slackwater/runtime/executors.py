@@ -1,8 +1,7 @@
-"""Asks the executors of a cluster with which Python and packages they would compute, before the first task
-goes to them.
+"""Asks a cluster's executors for their Python and packages before the first task goes to them.
 
-The JVM of an executor runs the question as it would run any program, so that an executor answers whose Python
-is missing or too old, or lacks what Spark's own Python tasks need.
+The executor's JVM runs the question as any program, so that an executor answers even when its Python is
+missing or too old, or lacks what Spark's own Python tasks need.
 """
 
 from __future__ import annotations
@@ -54,12 +53,8 @@ class ClusterUnavailable(RetryableError):
 
 @dataclass(frozen=True, order=True, kw_only=True)
 class ExecutorPython:
-    """The Python of the executors on one host.
-
-    Attributes:
-        host: its name, as it calls itself.
-        executable: the interpreter's path there.
-        packages: (name, version) of those that tasks compute with.
+    """The Python of the executors on one host: the interpreter's path there, and (name, version) of the
+    packages that tasks compute with.
     """
 
     host: str
@@ -100,11 +95,8 @@ _OTHER_PYTHON = "PYSPARK_PYTHON names the Python of the executors."
 
 
 def pythons_of_executors(spark: SparkSession) -> list[ExecutorPython]:
-    """The Pythons of the executors that the application has, each once for a host; those that have none yet
-    are waited for, as any job waits.
-
-    Raises:
-        ClusterUnavailable: the cluster has ended the application.
+    """The Pythons of the application's executors, one per host; waits for the first executors as any job
+    does. Raises ClusterUnavailable when the cluster has ended the application.
     """
     context: Any = spark.sparkContext
     answers: dict[tuple[str, str], ExecutorPython] = {}

@@ -18,9 +18,7 @@ _MALLOPT_VALUES = {
 
 
 def keep_heap() -> None:
-    """Give numpy and Arrow one heap for all threads, which keeps unused memory until `give_back`;
-    for glibc.
-    """
+    """Give numpy and Arrow one heap for all threads; it keeps unused memory until `give_back`. For glibc."""
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

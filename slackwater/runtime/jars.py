@@ -128,9 +128,7 @@ def _fetch(folder: Path) -> None:
 
 
 def _retrieve(scratch: Path) -> list[str]:
-    """Run Ivy into `scratch`, first with the certificates that this Java trusts, then with the machine's;
-    returns its last lines.
-    """
+    """Run Ivy into `scratch`, with this Java's, then the machine's certificates; returns its last lines."""
     java = java_home() / "bin" / "java"
     store = scratch / "authorities.jks"
     certificates = truststore.system_certificates()

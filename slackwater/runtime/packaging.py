@@ -31,9 +31,7 @@ class SubmitSettings:
 
 
 def package_zip(folder: Path) -> Path:
-    """Writes the installed `slackwater` (without DAGs) into `folder` as `slackwater-<digest>.zip`, unless
-    that file exists; returns its path.
-    """
+    """Writes the installed `slackwater` (without DAGs) to `folder/slackwater-<digest>.zip`, if missing."""
     return archive("slackwater", sorted(_entries()), folder)
 
 
@@ -59,11 +57,9 @@ def archive(title: str, entries: Sequence[tuple[str, Path]], folder: Path) -> Pa
 
 
 def submit_settings() -> SubmitSettings:
-    """The arguments with which spark-submit runs a job of ours from this environment. Starts nothing, fetches
-    nothing.
-
-    Called by DAG files at each parse. The jars that it names exist once set-up, `doctor` or any session has
-    run.
+    """The arguments with which spark-submit runs a job of ours from this environment. Starts and fetches
+    nothing: DAG files call it at each parse. The jars that it names exist once set-up, `doctor` or any
+    session has run.
     """
     binaries = Path(sys.executable).parent
     launcher = launcher_home()

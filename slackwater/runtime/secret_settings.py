@@ -1,5 +1,5 @@
-"""Settings of Spark that are secrets: the JVM that this process starts reads them in a file that is for this
-user alone, because every user of the machine can read the arguments of a process.
+"""Secret Spark settings: a JVM that this process starts reads them from a file that only this user can read,
+because every user of the machine can read the arguments of a process.
 """
 
 import os
@@ -19,8 +19,8 @@ _SECRET: Final = re.compile(r"secret|password|token|access\.?key", re.IGNORECASE
 
 @contextmanager
 def off_the_command_line(settings: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """The settings that may be arguments of a JVM that starts inside the block. The others stand in a file
-    until the block ends, and the JVM reads them there.
+    """The settings that may be arguments of a JVM that starts inside the block, which reads the others from a
+    file that exists until the block ends.
     """
     secrets = {name: value for name, value in settings.items() if _SECRET.search(name)}
     if not secrets:

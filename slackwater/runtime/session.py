@@ -1,6 +1,4 @@
-"""Makes the one Spark session that every command, job and test uses. pyspark is imported when it
-is asked for.
-"""
+"""Makes the one Spark session that every command, job and test uses; imports pyspark only then."""
 
 from __future__ import annotations
 
@@ -133,8 +131,7 @@ def _session_on_cluster(builder: SparkSession.Builder) -> SparkSession:
 
 
 def _interrupt(number: int, frame: object) -> NoReturn:
-    """Ends the work of this process and the jobs that it waits for; a second interrupt ends the process at
-    once.
+    """Ends the work of this process and the jobs that it waits for; a second one ends the process at once.
 
     Spark's own handler would call the JVM on the connection that is already waiting for an answer, and py4j
     logs the errors of that with tracebacks. So another thread, which has its own connection, cancels the
@@ -157,9 +154,7 @@ def _cancel_jobs() -> None:
 
 
 def _set_environment_of_jvm(local: bool) -> None:
-    """Sets the variables that the start of a JVM reads; with the user's own SPARK_HOME another Spark than
-    ours would start.
-    """
+    """Sets the variables that a JVM reads at its start; a user's SPARK_HOME would start another Spark."""
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ["SPARK_HOME"] = str(spark_home())
     if local:

@@ -1,7 +1,4 @@
-"""Spark's settings and the reason for each that is not Spark's own default.
-
-Names and values only; nothing here starts anything.
-"""
+"""Spark's settings and the reason for each that is not Spark's own default. Nothing here starts anything."""
 
 import json
 import os
@@ -71,9 +68,8 @@ CLUSTER_DRIVER_OPTIONS = "-XX:+ExitOnOutOfMemoryError"
 
 
 def driver_options() -> str:
-    """The options of the JVM of a driver on this machine. It also logs errors only, and all it says to
-    `spark_log_file` where there is one: the files that say so are of this machine, and what a driver in a
-    cluster logs is the cluster's to keep.
+    """The options of the JVM of a driver on this machine. It logs errors only, and everything to
+    `spark_log_file` if there is one; a driver in a cluster leaves its logs to the cluster.
     """
     names = ["log4j2.properties", *(["log4j2-file.properties"] if spark_log_file() else [])]
     files = ",".join((Path(__file__).parent / name).as_uri() for name in names)
@@ -86,18 +82,12 @@ def spark_log_file() -> str | None:
 
 
 def is_local(master: str | None) -> bool:
-    """Whether a Spark master means threads of one process. None, Spark's default, does; `local-cluster`, its
-    small cluster for tests, does not.
-    """
+    """Whether a Spark master means threads of one process; so does None, but not `local-cluster`."""
     return master is None or (master.startswith("local") and not master.startswith("local-cluster"))
 
 
 def conf_of_environment() -> dict[str, str]:
-    """The Spark properties of SLACKWATER_SPARK_CONF, a JSON object.
-
-    Raises:
-        UsageError: it is none.
-    """
+    """The Spark properties of SLACKWATER_SPARK_CONF, a JSON object; raises UsageError for anything else."""
     text = os.environ.get("SLACKWATER_SPARK_CONF") or "{}"
     try:
         return {name: str(value) for name, value in json.loads(text).items()}
@@ -113,9 +103,7 @@ def chosen_master() -> str:
 
 
 def tasks_here() -> int:
-    """The number of tasks that a session without a master of its own runs at a time on this machine; 1 on a
-    cluster and under spark-submit, where it is not ours to know.
-    """
+    """How many tasks a session without a master runs at a time; 1 on a cluster and under spark-submit."""
     threads = re.fullmatch(r"local\[(\*|\d+)(?:,.*)?\]", chosen_master())
     if threads is None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return 1

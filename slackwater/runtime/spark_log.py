@@ -1,6 +1,4 @@
-"""The file for all that Spark says: the one that SLACKWATER_SPARK_LOG_FILE names, or one of this process in
-the cache, where it stays for a week.
-"""
+"""The file for Spark's output: SLACKWATER_SPARK_LOG_FILE, or this process's own in the cache, for a week."""
 
 import os
 import time
@@ -13,7 +11,7 @@ _SECONDS_KEPT = 7 * 86_400
 
 
 def choose_log_file() -> str | None:
-    """Choose the file of a JVM that is to start, which finds it in the environment; None where the cache
+    """Choose the log file of a JVM that is to start, which finds it in the environment; None where the cache
     can't be written. Removes old ones.
     """
     if spark_log_file() is None:

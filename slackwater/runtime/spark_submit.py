@@ -1,8 +1,6 @@
-"""`python -m slackwater.runtime.spark_submit ARGUMENTS`: runs the spark-submit of this environment with the
-jars, Java and settings that our applications need, and then the caller's own arguments.
-
-So whatever starts a job (Airflow, a shell) needs to know one path, and nothing of jars, Java or Spark's
-settings.
+"""`python -m slackwater.runtime.spark_submit ARGUMENTS`: runs this environment's spark-submit with the jars,
+Java and settings that our applications need, then the caller's own arguments. So whatever starts a job
+(Airflow, a shell) needs to know only one path.
 """
 
 import os
@@ -22,10 +20,8 @@ from slackwater.runtime.spark_log import choose_log_file
 
 def command(arguments: Sequence[str], settings: SubmitSettings) -> list[str]:
     """The command line of spark-submit. The caller's arguments come last, because the last value of a setting
-    counts. A driver in a cluster is told of no file of this machine that spark-submit does not upload.
-
-    Raises:
-        StateMemoryError: SLACKWATER_STATE_MEMORY_MB is no whole number.
+    counts. A driver in a cluster gets no file of this machine that spark-submit does not upload. Raises
+    StateMemoryError.
     """
     own_conf = LOCAL_SETTINGS if _is_local(arguments) else cluster_settings(_cores(arguments))
     conf = {**settings.conf, **own_conf}
@@ -85,8 +81,8 @@ def _setting(arguments: Sequence[str], option: str, key: str) -> str | None:
 
 
 def main() -> None:
-    """Become spark-submit: the process keeps its id, so that killing it kills the JVM. Exits 1 or 3 when Java
-    or the jars are missing, 2 when a variable makes no sense.
+    """Become spark-submit, in the same process, so that killing it kills the JVM. Exits 1 or 3 when Java or
+    the jars are missing, 2 when a variable makes no sense.
     """
     arguments = sys.argv[1:]
     try:

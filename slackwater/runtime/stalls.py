@@ -19,8 +19,8 @@ _STATM = Path("/proc/self/statm")
 
 
 def end_if_stalled(stalled_s: float = STALLED_S) -> None:
-    """From now on end the process with exit code 3 if it does nothing for so many seconds and has no room
-    for another thread. Called once, before a command.
+    """From now on end the process with exit code 3 if it does nothing for so many seconds and has no room for
+    another thread. Called once, before a command.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and _STATM.exists():

@@ -20,9 +20,7 @@ _BUNDLES = (
 
 
 def system_certificates() -> list[bytes]:
-    """The authorities that this machine trusts, DER-encoded, each once; empty where no bundle is found.
-    SSL_CERT_FILE is honoured.
-    """
+    """The authorities that this machine or SSL_CERT_FILE trusts, DER-encoded, each once; perhaps none."""
     context = ssl.create_default_context()
     if not context.get_ca_certs():  # OpenSSL's default was a folder, which it reads one certificate at a time
         bundle = next((path for path in _BUNDLES if Path(path).is_file()), None)

@@ -22,7 +22,7 @@ def ship(spark: SparkSession, by_value: Iterable[ModuleType], files: Mapping[str
     """Make the user's code known to all tasks that are sent from now on. May be called again.
 
     Args:
-        by_value: modules whose classes and functions are pickled by value, since executors can't import them.
+        by_value: modules whose classes and functions are pickled by value, as executors can't import them.
         files: path in an archive → Python file; put on every executor's path.
     """
     _register(by_value)
@@ -31,11 +31,8 @@ def ship(spark: SparkSession, by_value: Iterable[ModuleType], files: Mapping[str
 
 
 def pickled(value: object, by_value: Iterable[ModuleType]) -> bytes:
-    """`value` as another process of this machine can read it, which looks for modules where this one does.
-
-    Args:
-        value: such as a task that calls functions of the user's.
-        by_value: as of `ship`.
+    """`value`, such as a task that calls user code, for a process of this machine with the same module path;
+    `by_value` as for `ship`.
     """
     from pyspark import cloudpickle
 

@@ -22,16 +22,12 @@ Work = Callable[[Iterator[Any]], Iterator[Any]]
 
 
 class DifferentVersions(PermanentError):
-    """An executor computes with other versions than the driver. Facts: differing, name → (the driver's, the
-    executor's).
-    """
+    """An executor has other versions than the driver. Facts: differing, name → (driver's, executor's)."""
 
 
 @cache
 def versions() -> Mapping[str, str]:
-    """Name → version of the installed packages that tasks compute with, and of our own code. Not of Python:
-    Spark compares that itself.
-    """
+    """Name → version of the packages that tasks compute with, and our code; Spark itself compares Python."""
     package_versions: dict[str, str] = {}
     for name in PACKAGES:
         try:
@@ -42,11 +38,7 @@ def versions() -> Mapping[str, str]:
 
 
 def check_versions(of_driver: Mapping[str, str]) -> None:
-    """Compare the driver's versions with this executor's; called on the executor.
-
-    Raises:
-        DifferentVersions: something has another version here than on the driver.
-    """
+    """Compare the driver's versions with this executor's, on the executor; raises DifferentVersions."""
     of_executor = versions()
     differing = {
         name: (driver_version, of_executor[name])
@@ -67,9 +59,7 @@ def check_versions(of_driver: Mapping[str, str]) -> None:
 
 
 def with_version_check(work: bytes) -> Work:
-    """The pickled function `work` as tasks on executors run it: the versions are compared before anything of
-    it is unpickled.
-    """
+    """The pickled `work` as executors run it: versions are compared before any of it is unpickled."""
     of_driver = versions()
 
     def run(items: Iterator[Any]) -> Iterator[Any]:
@@ -80,9 +70,7 @@ def with_version_check(work: bytes) -> Work:
 
 
 def _digest_of_our_code() -> str:
-    """A digest of our sources. They are shipped to executors, and this notices when an executor imports
-    another installation of ours instead.
-    """
+    """A digest of our sources, which shows when an executor imports another installation than ours."""
     digest = hashlib.sha256()
     folder = files("slackwater")
     entries = [entry for entry in folder.iterdir() if entry.name not in _NOT_ON_EXECUTORS]

@@ -1,9 +1,8 @@
 """What a DAG file imports: `from slackwater.airflow import dags`, then
 `globals().update(dags(pipelines="shop.pipelines", warehouse="s3://lake/warehouse"))`.
 
-The modules of this package declare what runs when, start commands and PySpark applications, and read what
-those leave behind. No Spark, no Delta, nothing heavy at import: the names below are imported when they are
-asked for.
+The modules of this package declare what runs when, start commands and PySpark applications, and read their
+results. No Spark, no Delta, nothing heavy at import: the names below are imported on first use.
 """
 
 from typing import TYPE_CHECKING, Any

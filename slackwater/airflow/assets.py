@@ -1,7 +1,7 @@
 """The assets of a pipeline: the tables that it reads, and the one that it publishes.
 
-Whoever loads a source tells by an event of its asset that there is more to read, and by the event's extra
-`arrival_until` up to which arrival all rows are there.
+A source's loader emits an event of its asset when there is more to read; the event's extra `arrival_until`
+says up to which arrival all rows are there.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,9 +29,7 @@ def source_assets(pipeline: Pipeline, settings: Settings) -> list[Asset]:
 
 
 def arrival_until(events_by_asset: Mapping[Any, Sequence[Any]]) -> str | None:
-    """The arrival up to which every source is there, by the events that have triggered a DAG run; None
-    where the events of a source don't say it, or there are none.
-    """
+    """The arrival up to which every source is complete, by the events that triggered a DAG run, or None."""
     return _least(_greatest(events) for events in events_by_asset.values())
 
 
@@ -48,9 +46,7 @@ def _least(times: Iterable[str | None]) -> str | None:
 
 
 def _time(text: Any) -> datetime:
-    """A time that can be compared, UTC unless it says otherwise. A text that is no time counts as the
-    earliest, and is refused where it is used.
-    """
+    """A comparable time, UTC by default. A text that is no time is the earliest, refused where used."""
     try:
         time = datetime.fromisoformat(text)
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
 """Airflow's connections of type `slackwater`: where the warehouse is, what opens its storage, and which Spark
 works on it. Storage alone may also be opened by a connection of type `aws`.
 
-Only what a connection says becomes variables of a command here; what these mean is said by the commands.
+Turns a connection into a command's variables; the commands say what these mean.
 """
 
 import json
@@ -73,9 +73,7 @@ class SlackwaterHook(BaseHook):
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The variables of a command: those that open the storage, and Spark's. From now on logs of this
-        process mask its secrets.
-        """
+        """A command's variables for storage and Spark. From now on this process's logs mask its secrets."""
         variables = _VARIABLES[self.connection.conn_type or ""](self.connection)
         for name, value in variables.items():
             if any(word in name.upper() for word in _SECRET_WORDS):

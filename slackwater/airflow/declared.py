@@ -1,8 +1,6 @@
-"""The DAGs of all pipelines, for a DAG file of one line. Each pipeline is declared for itself: one that can't
-be is left out, and `check` says why.
+"""The DAGs of all pipelines, for a DAG file of one line. A pipeline that can't be declared is left out.
 
-Airflow takes away every DAG of a file that has an import error. So what is wrong is raised in a file of its
-own, in which only `check` is called.
+Airflow drops every DAG of a file with an import error, so errors are raised by `check`, in a file of its own.
 """
 
 import logging
@@ -29,9 +27,7 @@ NO_OPTIONS: Mapping[str, DagOptions] = MappingProxyType({})
 
 
 class UndeclaredPipelines(Exception):
-    """Some files or pipelines have no DAGs. Airflow shows the message as the import error of the file that
-    called `check`.
-    """
+    """Files or pipelines have no DAGs: the import error, in Airflow, of the file that called `check`."""
 
 
 def dags(
@@ -46,10 +42,8 @@ def dags(
     `slackwater__health`.
 
     Args:
-        pipelines: a file, a module, a folder of files, or several of them; SLACKWATER_PIPELINES where it is
-            not given.
-        warehouse: a folder or a URI; SLACKWATER_WAREHOUSE where it is not given.
-        options: what the team sets for its DAGs.
+        pipelines: a file, a module, a folder of files, or several of them; by default SLACKWATER_PIPELINES.
+        warehouse: a folder or a URI; by default SLACKWATER_WAREHOUSE.
         options_of: by the name of a pipeline, in place of `options`.
         settings: as the fields of `Settings`, each in place of its variable.
 
@@ -73,11 +67,8 @@ def check(
     options_of: Mapping[str, DagOptions] = NO_OPTIONS,
     **settings: Any,
 ) -> None:
-    """Raise what keeps pipelines from having DAGs; takes the arguments of `dags`. What `dags` raises itself
-    is the import error of its own file.
-
-    Raises:
-        UndeclaredPipelines: with a paragraph for each file or pipeline.
+    """Raise UndeclaredPipelines, with a paragraph for each file or pipeline that has no DAGs; takes the
+    arguments of `dags`. What `dags` raises itself is the import error of its own file.
     """
     try:
         declaration = _Declaration(

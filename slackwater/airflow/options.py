@@ -11,14 +11,13 @@ class DagOptions:
 
     Args:
         tags: beside `slackwater`.
-        by_sources: whether the DAG runs when there are events of all its sources' assets, in place of the
-            pipeline's schedule.
+        by_sources: whether the DAG runs when all its sources' assets have events, instead of on schedule.
         on: where slices are replayed, in place of what the pipeline declares: by Spark's tasks (``spark``),
             without Spark's tasks (``here``), or as their size says (``auto``).
         default_args: of every task, over ours: owner, queue, executor, execution_timeout, callbacks, retries.
         dag_args: other arguments of Airflow's `DAG`: callbacks, deadline, owner_links, access_control.
-        on_overdue: Airflow's `SyncCallback` or `AsyncCallback`, called when a run has not ended that is as
-            long overdue as makes its pipeline red (`Health.overdue`).
+        on_overdue: Airflow's `SyncCallback` or `AsyncCallback`, called when an unfinished run is as long
+            overdue as makes its pipeline red (`Health.overdue`).
         approval: arguments of Airflow's `ApprovalOperator` where the pipeline asks for approval:
             response_timeout, defaults, assigned_users, notifiers.
     """

@@ -1,6 +1,4 @@
-"""The places of the inspector's pages inside Airflow, for the plugin that serves them and the tasks that link
-to them.
-"""
+"""Where the inspector's pages are inside Airflow, for the plugin that serves them and the tasks' links."""
 
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -19,16 +17,12 @@ SUMMARY_KEY = "summary"
 
 
 def whole_url(path: str) -> str:
-    """The URL of a path below Airflow's, for texts that are read elsewhere; the path alone where Airflow's
-    base URL is not set.
-    """
+    """The URL of a path below Airflow's, for use elsewhere; just the path without a base URL of Airflow."""
     return (conf.get("api", "base_url", fallback="") or "").rstrip("/") + path
 
 
 def airflow_path() -> str:
-    """The path below which Airflow is served, without a slash at its end; "" where it has a host of its
-    own.
-    """
+    """The path below which Airflow is served, without a final slash; "" where it has a host of its own."""
     return urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
 
 

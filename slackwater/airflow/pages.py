@@ -1,7 +1,7 @@
-"""The pages of the inspector for Airflow's users: each page for those who are signed in, and what is of a
+"""The inspector's pages for Airflow's users: each page for those who are signed in, and what belongs to a
 pipeline for those who may see its DAG.
 
-Nothing else in dags/ knows the pages. They are imported by Airflow's API server alone, once one is asked for.
+Nothing else in airflow/ knows the pages. Only Airflow's API server imports them, at the first request.
 """
 
 import json
@@ -78,9 +78,7 @@ def dag_url(dag_id: str) -> str:
 
 
 def restate_form(pipeline: str, start: datetime, end: datetime) -> RestateForm:
-    """The restate DAG of a pipeline, and the parameters that restate the arrivals [start, end); Airflow's
-    form takes none from a URL.
-    """
+    """A pipeline's restate DAG, and the parameters for the arrivals [start, end); a URL can't set them."""
     bounds = {"from": start.astimezone(UTC).isoformat(), "to": end.astimezone(UTC).isoformat()}
     dag_id = pipeline + RESTATE
     return RestateForm(dag_id, dag_url(dag_id), json.dumps(bounds))
@@ -103,11 +101,7 @@ def dag_run_page(request: Request, dag_id: str, run_id: str) -> Response:
 
 
 def _pipeline_of(request: Request, dag_id: str) -> str:
-    """The pipeline of a DAG.
-
-    Raises:
-        HTTPException: 403: the sender of the request may not see it; 404: the DAG is none of ours.
-    """
+    """The pipeline of a DAG. Raises HTTPException: 403 if the sender may not see it, 404 if it isn't ours."""
     site, pipeline = site_of(request), dag_id.removesuffix(RESTATE)
     for name in {dag_id, pipeline}:
         site.check(request, name)

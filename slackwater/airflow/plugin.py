@@ -34,9 +34,7 @@ def _make_pages() -> Application:
 
 
 def _view(destination: str, page: str) -> dict[str, str]:
-    """A place of Airflow's own pages, in which one of ours is shown. Its URLs are relative, because Airflow
-    may be served below a path.
-    """
+    """A place in Airflow's pages that shows one of ours; relative, as Airflow may be served below a path."""
     root = PREFIX.removeprefix("/")
     return {
         "name": "Slackwater",

@@ -1,7 +1,5 @@
-"""What Airflow learns of this package by its entry point `apache_airflow_provider`: the type of its
-connections and their form, and the links of tasks. The plugin has an entry point of its own.
-
-Airflow calls this in each of its processes, so nothing is imported here.
+"""What Airflow learns of this package by its entry point `apache_airflow_provider`: its connection type and
+form, and the links of tasks. Airflow calls this in each of its processes, so nothing is imported here.
 """
 
 from typing import Any

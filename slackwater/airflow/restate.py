@@ -1,5 +1,4 @@
-"""The restate DAG of a pipeline, which is only started by hand: it replays a range again that was run before,
-and publishes the whole range at once.
+"""The restate DAG of a pipeline, only started by hand: it replays a range again and publishes it at once.
 
 Declares only. The branch in the ledger is the truth: a run that is repeated or killed goes on after its last
 finished slice.

@@ -1,5 +1,4 @@
-"""The scheduled DAG of a pipeline: a run replays what has arrived up to the end of its interval, missed
-intervals before it included.
+"""The scheduled DAG of a pipeline: a run replays what arrived up to its interval's end, missed intervals too.
 
 Declares only. The ledger is the truth: a run that is repeated, killed or started twice does what the ledger
 lacks, and nothing else.
@@ -83,9 +82,7 @@ def declarations_of(pipeline: Pipeline) -> str:
 def scheduled_dag(
     pipeline: Pipeline, settings: Settings, options: DagOptions, end: datetime | None = None
 ) -> DAG:
-    """replay → validate → publish, then announce, a task deliver_<sink> for each sink, and conclude. Behind
-    `end` nothing is scheduled.
-    """
+    """replay → validate → publish, then announce, deliver_<sink> for each sink, and conclude; until `end`."""
     published_table = published_asset(pipeline, settings)
     with DAG(
         pipeline.name,

@@ -34,21 +34,18 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The parameters of the DAGs and the variables that set them. Paths are those of the machine that runs
-    the tasks.
+    """The parameters of the DAGs and their variables. Paths are on the machine that runs the tasks.
 
     Args:
         warehouse: SLACKWATER_WAREHOUSE, a folder or a URI.
-        pipelines: SLACKWATER_PIPELINES, the user's own files, modules and folders, with commas between; None
-            for none.
+        pipelines: SLACKWATER_PIPELINES, the user's files, modules and folders, with commas; None for none.
         examples: SLACKWATER_EXAMPLES, whether the examples get DAGs as well.
         spark_bin: SLACKWATER_SPARK_BIN, the bin folder of the environment that holds Spark and slackwater;
             Airflow's own by default.
-        spark_connection: SLACKWATER_SPARK_CONNECTION, the id of the Airflow connection that names the Spark
-            master.
+        spark_connection: SLACKWATER_SPARK_CONNECTION, the Airflow connection that names the Spark master.
         connection: SLACKWATER_CONNECTION, the id of the Airflow connection that opens the warehouse's
             storage; None for none. One of type `slackwater` may also say where the warehouse is, and which
-            Spark works on it where `spark_connection` is not there.
+            Spark works on it where `spark_connection` is absent.
         spark_conf: SLACKWATER_SPARK_CONF, Spark properties, as a variable a JSON object; they win over ours.
         pool: SLACKWATER_POOL, the Airflow pool of the tasks that start Spark.
         manifests: SLACKWATER_MANIFESTS, where a command leaves its outcome for the task that started it: a
@@ -57,8 +54,7 @@ class Settings:
             the paths of `pipelines`.
         retries: SLACKWATER_RETRIES, at least `LEAST_RETRIES`.
         retry_delay: SLACKWATER_RETRY_MINUTES; a pipeline that settles more slowly waits longer.
-        upkeep: SLACKWATER_UPKEEP, what the ids of the DAGs of the whole warehouse begin with; several
-            warehouses in one Airflow need several.
+        upkeep: SLACKWATER_UPKEEP, the prefix of the warehouse's own DAGs' ids, one for each warehouse.
         maintain_schedule, health_schedule: SLACKWATER_MAINTAIN_SCHEDULE, SLACKWATER_HEALTH_SCHEDULE, cron
             expressions or presets, UTC.
     """
@@ -85,9 +81,7 @@ class Settings:
 
     @property
     def default_args(self) -> dict[str, Any]:
-        """How tasks are tried again, after growing delays. A task that another try would end alike fails
-        at once.
-        """
+        """Retries of tasks, with growing delays; a task that another try would end alike fails at once."""
         return {
             "retries": self.retries,
             "retry_delay": min(self.retry_delay, _FIRST_DELAY),
@@ -119,12 +113,7 @@ class Settings:
 
 
 def read(environment: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
-    """The settings of this process. Overrides by the name of a field, unless None, count in place of its
-    variable.
-
-    Raises:
-        SettingsError: one of them can't be used, or there is no warehouse.
-    """
+    """The settings of this process; overrides, unless None, replace its variables. Raises SettingsError."""
     overrides = {name: value for name, value in overrides.items() if value is not None}
     if unknown_names := overrides.keys() - {field.name for field in fields(Settings)}:
         names = ", ".join(field.name for field in fields(Settings))
@@ -189,9 +178,7 @@ def _folder_or_uri(location: str | Path) -> Path | str:
 
 
 def _absolute(pipelines: Sequence[str]) -> str | None:
-    """Files and folders by their absolute paths, since tasks run in folders of their own; modules as they
-    are.
-    """
+    """Files and folders by absolute paths, since tasks run in their own folders; modules unchanged."""
     parts = []
     for part in pipelines:
         if "://" in part:

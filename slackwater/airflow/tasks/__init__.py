@@ -1,3 +1,1 @@
-"""The tasks of our DAGs: they start a command, read the manifest that it left, and turn its exit code into a
-state of Airflow.
-"""
+"""The tasks of our DAGs: they start a command, read its manifest, and make its exit code an Airflow state."""

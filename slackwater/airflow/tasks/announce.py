@@ -23,12 +23,11 @@ RECENT = 100  # asset events to look back on; one announcement makes an event pe
 
 
 class AnnounceOperator(BaseOperator):
-    """Emits one asset event for each day that was changed by ledger rows which no earlier event covers; is
-    skipped when there is none.
+    """Emits an asset event for each day changed by ledger rows that no event covers; is skipped without any.
 
     Airflow writes the events together with this task's success, so an event's own `seq` proves that
-    everything up to it was announced. The state store is set from such events only, by the next announcement.
-    Where both are lost, the whole ledger is announced again.
+    everything up to it was announced. The next announcement sets the state store from such events only. Where
+    both are lost, the whole ledger is announced again.
     """
 
     operator_extra_links = (RunPageLink(),)

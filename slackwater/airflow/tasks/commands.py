@@ -1,5 +1,4 @@
-"""Runs `slackwater` commands that need no Spark, and turns their exit codes into the success, the failure or
-the retry of a task.
+"""Runs `slackwater` commands that need no Spark, and turns their exit codes into success, failure or retry.
 
 Knows exit codes, not verbs.
 """
@@ -43,9 +42,7 @@ class CommandOperator(BaseOperator):
         return SubprocessHook()
 
     def run_command(self, arguments: Sequence[str], variables: Mapping[str, str] = NO_VARIABLES) -> None:
-        """Run `slackwater` with these arguments, and variables beside those that open the storage. Raises
-        as `require_success`.
-        """
+        """Run `slackwater`, with `variables` beside those for storage. Raises as `require_success`."""
         command = command_of(self.settings, arguments)
         result = self.hook.run_command(command, env={**environment_of(self.settings), **variables})
         require_success(self.settings, command, result.exit_code, result.output)
@@ -70,9 +67,7 @@ def require_success(settings: Settings, command: Sequence[str], exit_code: int, 
 def answer_of(
     settings: Settings, arguments: Sequence[str], *, answers: Collection[int] = (0,)
 ) -> subprocess.CompletedProcess[str]:
-    """The output of `slackwater` with these arguments, which change nothing. Raises as `require_success`
-    for an exit code that is not among `answers`.
-    """
+    """The output of a read-only `slackwater` command; raises as `require_success` unless in `answers`."""
     command = command_of(settings, arguments)
     process = subprocess.run(
         command, env=environment_of(settings), capture_output=True, text=True, check=False
@@ -93,11 +88,7 @@ def environment_of(settings: Settings) -> dict[str, str]:
 
 
 def variables_of_connection(settings: Settings) -> Mapping[str, str]:
-    """The variables that open the warehouse's storage; none where no connection does.
-
-    Raises:
-        AirflowFailException: there is no such connection, or it can't be used.
-    """
+    """Variables for the warehouse's storage, if a connection opens it; may raise AirflowFailException."""
     if settings.connection is None:
         return NO_VARIABLES
     try:

@@ -1,4 +1,4 @@
-"""The tasks `deliver_<sink>`: hand on to a sink what was published, by a command that needs no Spark.
+"""The tasks `deliver_<sink>`: deliver published corrections to a sink, by a command that needs no Spark.
 
 A sink that is down fails its own task alone, which is tried again; what it lacks is delivered by whichever
 try comes first, of this run or a later one.
@@ -32,9 +32,7 @@ def deliver(pipeline: Pipeline, settings: Settings) -> list["DeliverOperator"]:
 
 
 class DeliverOperator(CommandOperator):
-    """Runs `slackwater sinks deliver` for one sink. If its `url` is ``airflow:CONN_ID``, the command gets
-    that connection in its environment.
-    """
+    """Runs `slackwater sinks deliver` for a sink; for a `url` ``airflow:CONN_ID`` with that connection."""
 
     operator_extra_links = (RunPageLink(),)
 
@@ -45,9 +43,7 @@ class DeliverOperator(CommandOperator):
         self.url = url
 
     def execute(self, context: Any) -> None:
-        """Raises AirflowFailException for a wrongly declared sink, AirflowException (another try) for one
-        that is down.
-        """
+        """Raises AirflowFailException for a sink declared wrongly, AirflowException (retry) for one down."""
         arguments = args.deliver(self.pipeline, self.sink, **self.settings.places)
         self.run_command(arguments, self._variables())
 

@@ -60,23 +60,22 @@ APPLICATIONS = MappingProxyType(
 
 
 class JobOperator(SparkApplication):
-    """Runs `slackwater` with (templated) arguments, and returns the fields of the manifest that they name; a
-    line of it is the last of the log, and an XCom.
+    """Runs `slackwater` with (templated) arguments, and returns the fields of its manifest; a line of it ends
+    the log and is an XCom.
 
     Where there is a connection of Spark the command is a PySpark application, which Airflow's own operator
     submits. In deploy mode client, which a connection has unless it says otherwise, its driver runs on the
     worker, and ends when the task does. In deploy mode cluster the operator follows it, and finds it again
-    after a restart; where it is deferrable, it is Airflow's triggerer that waits for that, and the task holds
-    no slot meanwhile. Without a connection the command is a process of the task, which starts Spark for large
-    slices alone.
+    after a restart; where it is deferrable, Airflow's triggerer waits for it, and the task holds no slot
+    meanwhile. Without a connection the command is a process of the task, which starts Spark for large slices
+    alone.
 
     Args:
-        pipeline: the pipeline that the command is about.
         arguments: the command line behind `slackwater`, with --manifest.
         before_try: called with the task's context before each try, not when the task goes on after waiting;
             what it raises ends the try.
-        deferrable: whether a Spark application is awaited by the triggerer; by default as Airflow's setting
-            `operators.default_deferrable` says.
+        deferrable: whether the triggerer awaits a Spark application; by default Airflow's setting
+            `operators.default_deferrable`.
     """
 
     operator_extra_links = (*SparkApplication.operator_extra_links, RunPageLink())
@@ -119,9 +118,7 @@ class JobOperator(SparkApplication):
         return SubprocessHook()
 
     def execute(self, context: Any) -> dict[str, Any]:  # type: ignore[override]  # theirs: None
-        """Raises AirflowException for what another try may mend, AirflowFailException where no outcome is
-        left, or the request can't be fulfilled.
-        """
+        """Raises AirflowException where another try may help, AirflowFailException where none would."""
         if self.before_try is not None:
             self.before_try(context)
         if self._manifest_file().exists():
@@ -146,8 +143,8 @@ class JobOperator(SparkApplication):
 
     def is_job_succeeded(self, status: str) -> bool:
         """Of the application that Airflow has noted for this task: always False. One that ended well has left
-        a manifest, which was looked for before; where there is none, a person has cleared the task, and it
-        is submitted anew.
+        a manifest, which was looked for before; where there is none, a person has cleared the task, and it is
+        submitted anew.
         """
         return False
 
@@ -187,9 +184,7 @@ class JobOperator(SparkApplication):
             super().on_kill()
 
     def forget_manifest(self) -> None:
-        """Remove the manifest of an earlier try, unless that ended well: its task was killed before it
-        could hand it on, and this try does.
-        """
+        """Remove an earlier try's manifest, unless it is a success that its killed task did not hand on."""
         manifest = self._manifest_file()
         try:
             outcome = read_manifest(manifest)
@@ -209,9 +204,7 @@ class JobOperator(SparkApplication):
             self._run_in_client(context)
 
     def _run_in_cluster(self, connection: Connection, context: Any) -> None:
-        """As an application of the cluster. Storage's variables go to it in a file that others can't read:
-        the command line of spark-submit is seen by everyone on the machine, and by the log.
-        """
+        """Run on the cluster; a private file hands over storage's variables, as command lines are public."""
         self.follow_by(master_of(connection))
         arguments: list[str] = list(self.application_args or [])
         if self.settings.driver_pipelines is not None and "--pipelines" in arguments:
@@ -229,9 +222,7 @@ class JobOperator(SparkApplication):
                 raise AirflowFailException(str(error)) from error
 
     def _run_in_client(self, context: Any) -> None:
-        """As an application whose driver is a process of the task. It finds storage's variables in its
-        environment: as arguments of spark-submit everyone on the machine would see them.
-        """
+        """Run the driver in the task's process; storage's variables are in its environment, not arguments."""
         variables = {**self._storage_variables(), PARENT: str(os.getpid()), **self._spark_log()}
         before = dict(os.environ)
         os.environ.update(variables)

@@ -1,5 +1,4 @@
-"""Hands a task's OpenLineage run on to the command that the task starts, so that the command's own run has a
-parent.
+"""Hands a task's OpenLineage run to its command as the parent of the command's own run.
 
 Does nothing where Airflow's provider for OpenLineage is not installed.
 """

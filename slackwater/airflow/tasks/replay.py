@@ -26,9 +26,7 @@ BY_ASSETS = "asset_triggered"
 
 
 def replay(pipeline: Pipeline, settings: Settings, on: str | None = None) -> JobOperator:
-    """The task that stages and validates slices. It is retried when the command crashed or another run is
-    alive.
-    """
+    """The task that stages and validates slices; retried after a crash or while another run is alive."""
     arguments = args.run(
         pipeline.name,
         to=END,
@@ -65,7 +63,7 @@ def prepare(context: Any, settle: timedelta) -> None:
     Raises:
         AirflowFailException: it is refused.
         AirflowRescheduleException: with the time at which the source has settled. Until then the task holds
-            no slot and has started nothing, and the try is not over.
+            no slot, has started nothing, and the try is not over.
     """
     dag_run = context["dag_run"]
     to = context["params"]["to"] or arrival_until(context["triggering_asset_events"])
@@ -94,9 +92,7 @@ def prepare(context: Any, settle: timedelta) -> None:
 
 
 def _has_interval(dag_run: Any) -> bool:
-    """Whether a DAG run has a data interval of some length; without a schedule it begins and ends at the
-    logical date.
-    """
+    """Whether a DAG run's data interval has some length; without a schedule it is just the logical date."""
     start, end = dag_run.data_interval_start, dag_run.data_interval_end
     is_of_schedule = dag_run.run_type in WITH_AN_INTERVAL
     return is_of_schedule and start is not None and end is not None and start < end

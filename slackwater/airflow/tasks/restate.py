@@ -1,8 +1,4 @@
-"""The task `restate`, which replays a range on a branch and publishes it, and the task `conclude`, which
-succeeds or fails by its outcome.
-
-the verb says what a restatement is.
-"""
+"""The tasks `restate`, which replays a range on a branch and publishes it, and `conclude`, by its outcome."""
 
 from typing import Any
 
@@ -23,9 +19,7 @@ REASON = "{{ params.reason or 'restated from Airflow' }}"
 
 
 def restate(pipeline: Pipeline, settings: Settings, on: str | None = None) -> JobOperator:
-    """The task that restates the range of the run's parameters. A retry after a crash, or while main keeps
-    moving, goes on after the last finished slice.
-    """
+    """The task that restates the run's range; a retry goes on after the last finished slice."""
     arguments = args.backfill(
         pipeline.name,
         from_="{{ params['from'] }}",
@@ -53,9 +47,7 @@ def prepare(context: Any) -> None:
 
 
 class ConcludeOperator(BaseOperator):
-    """Succeeds when the range is published, or kept as a branch as asked; fails without a retry when
-    another try would end alike.
-    """
+    """Succeeds for a published range or a wanted branch; fails without a retry where that would end alike."""
 
     template_fields = ("manifest",)
     operator_extra_links = (RunPageLink(),)

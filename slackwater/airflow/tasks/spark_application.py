@@ -36,9 +36,8 @@ class SparkApplication(SparkSubmitOperator):
 
 
 class SparkApplicationTrigger(BaseTrigger):
-    """Waits in Airflow's triggerer until an application has ended, and ends it when a person stops the
-    task meanwhile. Its one event is `{"status": …}`, in the words of the cluster; None where that does not
-    answer.
+    """Waits in Airflow's triggerer for an application's end, and ends it when a person stops the task. Its
+    one event is `{"status": …}`, in the cluster's words, or None if that does not answer.
     """
 
     def __init__(

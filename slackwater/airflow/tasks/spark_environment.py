@@ -1,5 +1,4 @@
-"""What a command hears of Spark: the master that an Airflow connection names, and its properties, as
-variables.
+"""A command's variables for Spark: the master that an Airflow connection names, and its properties.
 
 Knows connections of Airflow's type `spark`, and no command.
 """

@@ -1,5 +1,4 @@
-"""The task `validate`: goes on, fails or asks a person, by the outcome of the replay; and the task
-`conclude`, which ends a DAG run.
+"""The task `validate` goes on, fails or asks a person, by the replay's outcome; `conclude` ends a DAG run.
 
 They judge nothing themselves: the job has validated the panes and written its verdict into the manifest.
 """
@@ -53,9 +52,7 @@ class ValidateOperator(ApprovalOperator):
         self.timezone = pipeline.timezone
 
     def execute(self, context: Any) -> str:
-        """Raises AirflowFailException, AirflowSkipException, or TaskAwaitingInput (`execute_complete` goes
-        on).
-        """
+        """Raises AirflowFailException, AirflowSkipException, TaskAwaitingInput (then `execute_complete`)."""
         outcome = self._outcome(context)
         good_run_ids = outcome.good_run_ids
         run_id = good_run_ids[-1] if good_run_ids else None
@@ -86,9 +83,7 @@ class ValidateOperator(ApprovalOperator):
         raise AirflowFailException(rejection)
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> str:
-        """After the answer: the id of the run that the question was about, whatever the manifest says by
-        now. A rejection, or no answer in time, fails for good.
-        """
+        """The run that was asked about, whatever the manifest says now; fails if rejected or not answered."""
         try:
             super().execute_complete(context, event)
         except (HITLRejectException, HITLTimeoutError) as error:
@@ -111,9 +106,9 @@ class ValidateOperator(ApprovalOperator):
 
 
 class ConcludeRunOperator(BaseOperator):
-    """Succeeds behind `replay`, `validate` and `publish`. Where one of them has failed it can't, which
-    fails the DAG run although `publish` has gone on with what was good. Airflow runs it again when a
-    person marks the failed task a success, and not what was skipped: so it fails itself then.
+    """Succeeds behind `replay`, `validate` and `publish`. If one of them has failed, it can't, which fails
+    the DAG run although `publish` has gone on with what was good. When a person marks the failed task a
+    success, Airflow runs this again but nothing that was skipped: so it fails itself then.
     """
 
     template_fields = ("run_id",)
@@ -128,9 +123,7 @@ class ConcludeRunOperator(BaseOperator):
 
 
 def has_failed(context: Any, task_id: str) -> bool:
-    """Whether another task of the DAG run has failed. Airflow keeps no result of a failed task, nor of one
-    marked a success by hand.
-    """
+    """Whether another task of the DAG run failed. Airflow keeps no result of a failed or hand-marked task."""
     ti = context["ti"]
     states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id])
     return bool(states.get(ti.run_id, {}).get(task_id) == "failed")
@@ -201,9 +194,7 @@ def sentence(failure: Failure) -> str:
 
 
 def question(outcome: Manifest, timezone: str) -> str:
-    """The question to the person who decides, as Markdown: what was staged, and the failed expectations
-    with samples.
-    """
+    """The question for the person who decides, as Markdown: what was staged, failed expectations, samples."""
     return "\n".join(
         [
             *(f"{line}  " for line in outcome.summary(timezone).splitlines()),  # a line each in Markdown

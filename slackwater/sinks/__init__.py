@@ -1,7 +1,7 @@
-"""The sinks that come along: declarations and, once opened, the targets that corrections are delivered to.
+"""The sinks that come along: declarations and, once opened, targets for corrections; a file per kind.
 
-A file a kind. What reads the corrections and calls a target is
-`slackwater.runs.publishing.delivery`; packages of targets are imported when one is opened.
+`slackwater.runs.publishing.delivery` reads the corrections and calls a target; opening a target imports its
+packages.
 """
 
 from slackwater.pipelines.sinks import Sink, SinkContext, SinkPosition, SinkTarget

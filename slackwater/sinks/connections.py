@@ -53,9 +53,7 @@ def variable_of(url: str) -> str | None:
 
 
 def resolve_url(sink: str, url: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The URL that a declared `url` names; raises SinkUnsuitable where the variable is not set, or holds no
-    URL.
-    """
+    """The URL that a declared `url` names; raises SinkUnsuitable for a variable not set or without a URL."""
     variable = variable_of(url)
     if variable is None:
         return url

@@ -65,9 +65,7 @@ def not_delivered_by(sink: str, pipeline: str, place: str) -> SinkUnsuitable:
 
 @contextmanager
 def as_sink_down(context: SinkContext, sink: str, target: str, kinds: type[Exception]) -> Iterator[None]:
-    """A block that talks to a target: errors of `kinds` become SinkDown, without statements, values and
-    credentials.
-    """
+    """A block whose errors of `kinds` become SinkDown, without statements, values and credentials."""
     try:
         yield
     except kinds as error:

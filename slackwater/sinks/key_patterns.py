@@ -4,9 +4,5 @@ import string
 
 
 def fields_of(key: str) -> set[str]:
-    """The names in braces of a key.
-
-    Raises:
-        ValueError: a brace is not closed.
-    """
+    """The names in braces of a key; raises ValueError where a brace is not closed."""
     return {name for _, name, _, _ in string.Formatter().parse(key) if name is not None}

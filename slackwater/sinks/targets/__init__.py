@@ -1,4 +1,1 @@
-"""Opened sinks, a file a kind: each applies batches of corrections where its sink delivers to.
-
-The packages of a target are imported here, when the first sink of its kind is opened.
-"""
+"""Opened sinks, a file per kind, that apply batches of corrections; each imports its packages when opened."""

@@ -28,8 +28,8 @@ class ChangeFeedTarget(SinkTarget):
 
     @classmethod
     def open(cls, name: str, uri: str, context: SinkContext) -> "ChangeFeedTarget":
-        """The feed at `uri`, which is absolute or relative to the warehouse. A feed with deliveries gets the
-        columns of results that the pipeline has gained since. Raises SinkUnsuitable.
+        """The feed at `uri`, absolute or relative to the warehouse; an old feed gets the pipeline's new
+        result columns. Raises SinkUnsuitable.
         """
         is_absolute = "://" in uri or uri.startswith("/")
         folder = uri.split("/")[0]

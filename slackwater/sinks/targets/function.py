@@ -19,9 +19,7 @@ POSITIONS = "sink_positions"
 
 
 class FunctionTarget(SinkTarget):
-    """An opened `FunctionSink`. Its position is an application transaction in the log of a table without
-    rows.
-    """
+    """An opened `FunctionSink`; its position is an application transaction in the log of an empty table."""
 
     def __init__(
         self, name: str, function: Callable[[pa.Table, tuple[int, int]], Any], context: SinkContext
@@ -36,9 +34,7 @@ class FunctionTarget(SinkTarget):
         return position_in(self._folder.find(), self._application)
 
     def deliver(self, changes: pa.Table, start: SinkPosition, end: SinkPosition) -> bool:
-        """See `SinkTarget.deliver`. Where it returns False, the function may have been called with what
-        another deliverer has handed over meanwhile.
-        """
+        """See `SinkTarget.deliver`. On False the function may have had a batch that another delivered."""
         if self.position() != start:
             return False
         self._function(changes, (end.seq, end.offset))

@@ -99,9 +99,7 @@ class RedisTarget(SinkTarget):
         return SinkPosition(int(values["seq"]), int(values["offset"]))
 
     def _other_owner(self) -> list[str] | None:
-        """The pipeline, sink and lineage of another sink whose keys may be the same as this one's, because
-        the beginning of the one goes on with the other's.
-        """
+        """The pipeline, sink and lineage of a sink whose keys may equal this one's, going by their prefix."""
         with self._talking():
             owners: Mapping[str, str] = self._client.hgetall(OWNERS)  # type: ignore[assignment]
         own_names = [self._context.pipeline, self._sink]
@@ -132,10 +130,8 @@ class RedisTarget(SinkTarget):
             return bool(self._script(keys=[self._place, OWNERS], args=arguments))
 
     def reset(self, position: SinkPosition) -> None:
-        """See `SinkTarget.reset`. Keys of which there is none any more are taken from whoever has them.
-
-        Raises:
-            SinkUnsuitable: there are keys of another sink.
+        """See `SinkTarget.reset`. Keys with no entries left are taken from their owner; raises SinkUnsuitable
+        where another sink has entries.
         """
         fields: list[str | int] = ["lineage", self._context.lineage, "seq", position.seq]
         fields += ["offset", position.offset, "key", self._pattern]

@@ -1,5 +1,4 @@
-"""What a batch of corrections leaves in a target that holds one row per identity: the rows that stand after
-it, and the identities that it withdraws.
+"""The rows that a batch of corrections leaves in a target with one row per identity, and what it withdraws.
 
 Corrections of one identity follow each other in a batch; the last one decides.
 """
@@ -18,12 +17,11 @@ _NUMBER = "__number"
 
 
 class StandingRows(NamedTuple):
-    """What a batch of corrections leaves.
+    """The rows that a batch of corrections leaves.
 
     Attributes:
         rows: the rows that are published after it, with the columns of `columns_of`.
-        replaced_identities: the identities that were published before, as far as the corrections say:
-            changed and withdrawn ones.
+        replaced_identities: changed and withdrawn identities, as far as the corrections say.
         places, replaced_places: for each of both, the number of its last correction in the batch.
     """
 
@@ -69,8 +67,8 @@ def standing_rows(changes: pa.Table, context: SinkContext) -> StandingRows:
 
 
 def keys_as_json(identities: pa.Table) -> list[str]:
-    """Each identity as a JSON object of texts, ``{"page": "home", "window_start": "2024-05-02 …Z"}``. Times
-    of any year can stand in it, and no character that a database would refuse.
+    """Each identity as a JSON object of texts, ``{"page": "home", "window_start": "2024-05-02 …Z"}``, with
+    times of any year, and without characters that a database would refuse.
     """
     names = identities.column_names
     columns = [_texts(identities.column(name)) for name in names]

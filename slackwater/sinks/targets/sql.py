@@ -3,8 +3,8 @@
 The position is in the table `slackwater_positions` beside it and moves in the transaction of the rows, so
 a batch is applied once, whoever delivers it and however often. PostgreSQL and SQLite are tested.
 
-    UPDATE slackwater_positions SET position = end WHERE position = start     no row: another was here, roll
-    back DELETE the identities that the batch touches
+    UPDATE slackwater_positions SET position = end WHERE position = start     no row: roll back, another won
+    DELETE the identities that the batch touches
     INSERT the rows that are left by it                                       commit
 
 Rows that the database refuses go to `slackwater_set_aside` instead (`sql_rows`).
@@ -85,11 +85,8 @@ class SqlTarget(SinkTarget):
 
     def make_tables(self) -> None:
         """Create the table, and those beside it, where they are absent, and make it the sink's own unless it
-        is another's or holds rows that nobody of ours has delivered. A table of its own gets the columns of
-        results that the pipeline has gained since.
-
-        Raises:
-            SinkUnsuitable: the table is there and lacks columns.
+        is another's or holds rows that none of ours has delivered. A table of its own gets the pipeline's new
+        result columns. Raises SinkUnsuitable where an existing table lacks columns.
         """
         with self._talking():
             was_there = sa.inspect(self._engine).has_table(self._table.name, self._table.schema)
@@ -155,11 +152,7 @@ class SqlTarget(SinkTarget):
             return self._rows.set_aside(connection)
 
     def reset(self, position: SinkPosition) -> None:
-        """See `SinkTarget.reset`. A table without rows is taken from whoever has it.
-
-        Raises:
-            SinkUnsuitable: it is not the sink's own and holds rows.
-        """
+        """See `SinkTarget.reset`. Takes an empty table from its owner; SinkUnsuitable where it has rows."""
         with self._talking():
             row = self._positions.row()
             is_own = self._positions.owns(row)

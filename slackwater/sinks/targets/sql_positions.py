@@ -1,5 +1,4 @@
-"""The table `slackwater_positions` of a database: how far each sink is that delivers there, and which table
-is its own.
+"""The table `slackwater_positions` of a database: each sink's position there, and which table it owns.
 
 A table belongs to one sink of one lineage. The unique index on `target` decides who is first.
 """
@@ -44,11 +43,8 @@ class SqlPositions:
         return row is not None and (row.pipeline, row.sink, row.lineage, row.target) == own_values
 
     def claim(self, row: sa.Row[Any] | None, *, is_fresh: bool) -> None:
-        """Make the table one's own, if nobody else has it.
-
-        Args:
-            row: the own row.
-            is_fresh: whether the table has no rows and all columns.
+        """Make the table the sink's own, if nobody else has it. `row` is the sink's own row; `is_fresh`: the
+        table has no rows and all columns.
         """
         with suppress(sa.exc.IntegrityError):  # somebody else has it
             if row is None:
@@ -74,8 +70,8 @@ class SqlPositions:
             connection.execute(sa.delete(self._table).where(is_owner))
 
     def move(self, connection: sa.Connection, start: SinkPosition, end: SinkPosition) -> int | None:
-        """Move the position from `start` to `end`; returns up to which ledger row corrections were delivered
-        before a reset, None where the position is elsewhere.
+        """Move the position from `start` to `end`. Returns the last ledger row delivered before a reset, or
+        None where the position is elsewhere.
         """
         columns = self._table.c
         moved_rows = connection.execute(

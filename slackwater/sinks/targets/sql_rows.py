@@ -41,12 +41,8 @@ class _Refusal(NamedTuple):
 
 
 class SqlRows:
-    """The rows of a target's table, and those that are set aside.
-
-    Args:
-        table: the table.
-        sink, context: of the target.
-        storable: makes values of a row's, as the database takes them.
+    """The rows of a target's table, and those that are set aside. `storable` makes a row's values as the
+    database takes them.
     """
 
     def __init__(
@@ -63,12 +59,8 @@ class SqlRows:
         self._is_own = sa.and_(*(self._set_aside.c[name] == value for name, value in values.items()))
 
     def apply(self, connection: sa.Connection, changes: pa.Table, *, replaces: bool) -> None:
-        """Write a batch of corrections.
-
-        Args:
-            connection: in a transaction that has begun.
-            changes: rows of `corrections`.
-            replaces: whether the table may already have rows that the batch inserts.
+        """Write a batch of rows of `corrections` in a transaction that has begun; `replaces`: the table may
+        already have rows that it inserts.
         """
         rows, replaced_identities, places, replaced_places = standing_rows(changes, self._context)
         identity = list(self._context.identity)
@@ -102,8 +94,8 @@ class SqlRows:
         connection.execute(sa.delete(self._set_aside).where(is_one), [{"one": digest} for digest in digests])
 
     def _delete(self, connection: sa.Connection, identities: pa.Table) -> list[_Refusal]:
-        """Delete the rows of `identities`, as far as there are any; returns those that have to stay. An
-        identity that the database can't even be asked for is not there.
+        """Delete the rows of `identities` that exist; returns those that have to stay. An identity that the
+        database can't even be asked for does not exist.
         """
         refusals = _halving(connection, self._delete_rows, identities, self._too_many)
         return [refusal for refusal in refusals if isinstance(refusal.error, sa.exc.IntegrityError)]
@@ -115,9 +107,7 @@ class SqlRows:
         connection.execute(sa.delete(self._table).where(*conditions), values)
 
     def _insert(self, connection: sa.Connection, rows: pa.Table) -> list[_Refusal]:
-        """Insert rows; returns those that are refused. Rows of an erased key that nobody has deleted by hand
-        are replaced.
-        """
+        """Insert rows, replacing rows of erased keys that nobody deleted by hand; returns refused ones."""
         try:
             with connection.begin_nested():
                 self._insert_rows(connection, rows)
@@ -152,8 +142,8 @@ class SqlRows:
             connection.execute(sa.insert(self._set_aside), values)
 
     def _columns_at_fault(self, connection: sa.Connection, row: pa.Table) -> list[str]:
-        """The columns of a refused row that are at fault: those of the key where it is refused without any
-        result, too, else each result with which alone it is refused.
+        """The columns at fault in a refused row: the key's if the row is refused without results, else each
+        result with which alone it is refused.
         """
         results = [name for name in row.column_names if name not in self._context.identity]
 
@@ -184,8 +174,8 @@ class SqlRows:
 
 
 def is_of_row(error: Exception) -> bool:
-    """Whether the database refuses a value, and would do so again, rather than that it can't be talked to or
-    lacks something. Drivers refuse some values themselves.
+    """Whether the database refuses a value for good, rather than being out of reach or lacking something.
+    Drivers refuse some values themselves.
     """
     if isinstance(error, sa.exc.DBAPIError):
         state = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)

@@ -1,5 +1,4 @@
-"""Positions in the log of a Delta table, as application transactions: the newest one of an application
-counts.
+"""Positions as application transactions in the log of a Delta table; an application's newest one counts.
 
 The version of a transaction is one number, whose upper bits are the seq and whose lower 32 are the offset.
 """

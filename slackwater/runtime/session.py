@@ -1,4 +1,4 @@
-"""Makes the one Spark session that every command, job and test uses; imports pyspark only then."""
+"""Makes the one Spark session that every command, job and test uses; imports pyspark at the first call."""
 
 from __future__ import annotations
 

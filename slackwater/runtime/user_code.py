@@ -31,8 +31,8 @@ def ship(spark: SparkSession, by_value: Iterable[ModuleType], files: Mapping[str
 
 
 def pickled(value: object, by_value: Iterable[ModuleType]) -> bytes:
-    """`value`, such as a task that calls user code, for a process of this machine with the same module path;
-    `by_value` as for `ship`.
+    """Pickle `value`, such as a task that calls user code, for a process of this machine that looks for
+    modules where this one does; `by_value` as for `ship`.
     """
     from pyspark import cloudpickle
 

@@ -67,7 +67,7 @@ def require_success(settings: Settings, command: Sequence[str], exit_code: int, 
 def answer_of(
     settings: Settings, arguments: Sequence[str], *, answers: Collection[int] = (0,)
 ) -> subprocess.CompletedProcess[str]:
-    """The output of a read-only `slackwater` command; raises as `require_success` unless in `answers`."""
+    """The output of a read-only command; raises as `require_success` for exit codes not in `answers`."""
     command = command_of(settings, arguments)
     process = subprocess.run(
         command, env=environment_of(settings), capture_output=True, text=True, check=False

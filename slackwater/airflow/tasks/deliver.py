@@ -32,7 +32,7 @@ def deliver(pipeline: Pipeline, settings: Settings) -> list["DeliverOperator"]:
 
 
 class DeliverOperator(CommandOperator):
-    """Runs `slackwater sinks deliver` for a sink; for a `url` ``airflow:CONN_ID`` with that connection."""
+    """Runs `slackwater sinks deliver` for one sink, with its connection for a `url` ``airflow:CONN_ID``."""
 
     operator_extra_links = (RunPageLink(),)
 

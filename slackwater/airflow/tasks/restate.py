@@ -1,4 +1,4 @@
-"""The tasks `restate`, which replays a range on a branch and publishes it, and `conclude`, by its outcome."""
+"""The task `restate` replays a range on a branch and publishes it; `conclude` succeeds or fails with it."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ def prepare(context: Any) -> None:
 
 
 class ConcludeOperator(BaseOperator):
-    """Succeeds for a published range or a wanted branch; fails without a retry where that would end alike."""
+    """Succeeds for a published range or a branch kept as asked; fails without a retry if that can't help."""
 
     template_fields = ("manifest",)
     operator_extra_links = (RunPageLink(),)

@@ -108,8 +108,8 @@ class Loss:
 
 
 class RewrittenFile(NamedTuple):
-    """A file whose rows were written again together with other files' rows. `listed_at` is a version that
-    lists it; it is whole unless some of its rows were erased then.
+    """A file whose rows were written again into another file, with other files' rows. `listed_at` is a
+    version that lists it; it is whole unless some of its rows were erased then.
     """
 
     file: LogicalFile

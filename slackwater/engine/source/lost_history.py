@@ -98,7 +98,7 @@ def check_new_rows(
     arrival: str,
     newer_reads: Sequence[ReadRange] = (),
 ) -> None:
-    """Raise NewRowsNotKnown where it is lost which rows from before `from_ms` are new since `before`."""
+    """Raise NewRowsNotKnown where nothing shows which rows from before `from_ms` are new since `before`."""
     if not source.is_certain_since(before, newer_reads):
         files = source.files(from_ms, from_ms, arrival, before, newer_reads=newer_reads)
         unread_paths = {file.path for file in files if file.may_hold_unread and not file.is_part}

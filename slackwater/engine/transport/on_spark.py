@@ -132,7 +132,7 @@ class OnSpark:
         return self._tables(lambda: _in_tasks(self._spark.range(0, count, 1, count), run)) if count else []
 
     def _tables(self, make_frame: "Callable[[], DataFrame]") -> list[pa.Table]:
-        """The tables in `data` of a frame, which is made and run once more where executors were lost."""
+        """The tables in the column `data` of a frame, made and run once more where executors were lost."""
         with naming_jobs(self._spark.sparkContext):
             for _ in range(_TRIES - 1):
                 with suppress(task_errors.ExecutorsLost):

@@ -46,8 +46,7 @@ _YEARS_OF_CYCLE, _DAYS_OF_CYCLE = 400, 146_097  # after which the Gregorian cale
 class Calendar:
     """The periods of one unit in one zone, numbered without gaps; number 0 holds the local date 1970-01-01.
 
-    Days before the year 2 and after the year 9998 are UTC days. Attributes and errors as in
-    CalendarEventTimeWindows.
+    Days before year 2 and after year 9998 are UTC days. Attributes, errors: see CalendarEventTimeWindows.
     """
 
     zone: str

@@ -58,8 +58,7 @@ class _AlignedWindows(WindowAssigner):
     def aligned_windows(self, time: int) -> list[TimeWindow]:
         """Every window [start, start + size) that holds `time`, newest first; all arithmetic wraps.
 
-        Raises:
-            EndlessWindowsError: the starts wrap around and would take more than ten million steps.
+        Raises EndlessWindowsError if the starts wrap around and would take more than ten million steps.
         """
         start, size, slide = window_start(time, self.offset_ms, self.slide_ms), self.size_ms, self.slide_ms
         oldest = wrap_long(time - size)
@@ -167,10 +166,9 @@ class TumblingProcessingTimeWindows(_TumblingWindows, _AlignedProcessingTimeWind
 @dataclass(frozen=True, kw_only=True)
 class SlidingEventTimeWindows(_AlignedEventTimeWindows):
     """Overlapping windows in event time, newest first: every [s, s + size) that holds the timestamp, s =
-    offset + k·slide (Flink: SlidingEventTimeWindows).
+    offset + k·slide; at most ten million for an element (Flink: SlidingEventTimeWindows).
 
-    With slide > size there are gaps: an element in a gap has no window. An element has at most ten million
-    windows.
+    With slide > size there are gaps: an element in a gap has no window.
     """
 
     looks_at_elements: ClassVar[bool] = False

@@ -30,7 +30,6 @@ class Grid(NamedTuple):
 
     @property
     def most_windows(self) -> int:
-        """The greatest number of windows that hold one instant."""
         return -(-self.size_ms // self.slide_ms)
 
     def slices_in(self, span_ms: int) -> int:
@@ -56,7 +55,6 @@ class WindowAssigner:
 
     Attributes:
         is_event_time: windows pass with the watermark; otherwise with the clock, and nothing is ever late.
-        window_type: class of its windows.
         looks_at_elements: False promises that `assign_windows` ignores the element itself.
         merges_on_touch: promise that `merge_windows` merges exactly the windows that overlap or touch.
     """

@@ -24,15 +24,13 @@ class CalendarEventTimeWindows(WindowAssigner):
     """The days, weeks or months of a time zone in event time; create them with `days`, `weeks` or `months`.
 
     A window is [first instant of the period, first instant of the next), in milliseconds of UTC, without
-    gaps. A day has 23 or 25 hours where clocks change, a month 28 to 31 days.
+    gaps. A day has 23 or 25 hours where clocks change, a month 28 to 31 days. An unknown zone, unit or
+    weekday raises ConfigurationError.
 
     Attributes:
         zone: a name of the IANA time zone database, e.g. "Europe/Berlin".
         unit: "days", "weeks" or "months".
         first_day: the weekday on which a week begins; ignored for other units.
-
-    Raises:
-        ConfigurationError: an unknown zone, unit or weekday.
     """
 
     looks_at_elements: ClassVar[bool] = False
@@ -97,7 +95,6 @@ def _window(calendar: Calendar, number: int) -> TimeWindow:
 
 
 def _windows_of_day(calendar: Calendar, day: int) -> list[TimeWindow]:
-    """The windows that overlap a UTC day, in order."""
     first, last = calendar.number(day * DAY_MS), calendar.number((day + 1) * DAY_MS - 1)
     windows = (_window(calendar, number) for number in range(first, last + 1))
     return [window for window in windows if window.start != window.end]

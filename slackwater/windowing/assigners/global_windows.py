@@ -13,10 +13,8 @@ from slackwater.windowing.windows import GLOBAL_WINDOW, GlobalWindow
 
 @dataclass(frozen=True, kw_only=True)
 class GlobalWindows(WindowAssigner):
-    """One window for all elements (Flink: GlobalWindows). Nothing is ever late; only a trigger makes it fire.
-
-    Attributes:
-        fires_at_end_of_stream: the default trigger fires at the final watermark instead of never.
+    """One window for all elements (Flink: GlobalWindows). Nothing is ever late; only a trigger makes it fire:
+    with `fires_at_end_of_stream` the default trigger fires at the final watermark instead of never.
     """
 
     is_event_time: ClassVar[bool] = False

@@ -1,6 +1,4 @@
-"""Assignment of single elements, in order of arrival, to windows: first and last step of the counted and
-continuous kernels. Knows assigners, lateness and parked windows, but no triggers.
-"""
+"""Assigns single elements in order of arrival to windows: first and last step of `counted`, `continuous`."""
 
 from __future__ import annotations
 
@@ -34,8 +32,7 @@ class WindowAssignments(NamedTuple):
             slice; new windows are empty. A window's row is its number.
         restored_numbers: int64[p], the number of each window that was open at the slice's start.
         last_instants, cleanups: int64[n]; NEVER for the global window.
-        owners: int64[m], the window number of each assignment, in order of arrival.
-        elements: int64[m], the row of its element.
+        owners, elements: int64[m], window number and element row of each assignment, in order of arrival.
         missed_count: number of (element, window) pairs whose window was already collected.
     """
 
@@ -100,12 +97,9 @@ class WindowAssignments(NamedTuple):
         contents: Longs,
         pieces: Pieces | None = None,
     ) -> OpenWindows:
-        """All windows after they have taken their elements.
-
-        Args:
-            clocks: int64[m], the clock at the element of each assignment.
-            firings, last_fired_at, contents: int64[n], as in OpenWindows.
-            pieces: the pieces that the elements represent, if they do.
+        """All windows after they have taken their elements. `clocks`, int64[m], is the clock at the element
+        of each assignment; `firings`, `last_fired_at` and `contents`, int64[n], are as in OpenWindows;
+        `pieces` are the pieces that the elements represent, if they do.
         """
         first, last = self.windows.first_arrivals.copy(), self.windows.last_arrivals.copy()
         if pieces is None:

@@ -26,11 +26,8 @@ class Contents(NamedTuple):
         running totals  a    ab   abc│  d    de
         picks                ↑    ↑          ↑        contents ab, abc, de
 
-    Attributes:
-        rows: int64[n]; row i belongs to group `groups.codes[i]`.
-        running_rows: int64[k].
-        running_starts: int64[r], where each run begins in `running_rows`; the first at 0, none empty.
-        picks: int64[p], positions in `running_rows`.
+    Row i of `rows` belongs to group `groups.codes[i]`. `running_starts` says where each run begins in
+    `running_rows`: the first at 0, none empty.
     """
 
     rows: Longs

@@ -73,8 +73,8 @@ def replay_continuous(
     Args:
         slice_input: elements that some window takes. Without pieces each represents itself; otherwise element
             i represents row i of the pieces and accumulators.
-        initial_state: open windows. A window's trigger state is the time of its next firing (of the last one,
-            once that is past); NO_TIME if its first element came after its last instant.
+        initial_state: a window's trigger state is the time of its next firing (of the last one, once that is
+            past); NO_TIME if its first element came after its last instant.
     """
     assert initial_state.triggers is not None
     assignments = WindowAssignments.of(initial_state.windows, slice_input.elements, rules.windows)
@@ -129,13 +129,10 @@ def _timers_of_trigger(
 
 
 class _SliceFirings(NamedTuple):
-    """The firings of a slice.
+    """The firings of a slice: by window and, within it, in order.
 
-    Attributes:
-        firings: by window and, within it, in order.
-        owners: int64[k], the window number of each.
-        contents: the rows that make up the contents of firings and windows.
-        contents_at_end: int64[n], the contents of each window at the slice's end, or NO_CONTENTS.
+    `owners`, int64[k], are their window numbers; `contents` the rows that make up the contents of firings
+    and windows; `contents_at_end`, int64[n], the contents of each window at the slice's end, or NO_CONTENTS.
     """
 
     firings: Firings
@@ -149,7 +146,6 @@ class _ContinuousSlice:
     """The assignments of one slice, sorted by window and arrival.
 
     Attributes:
-        assignments: the windows, and which elements they take.
         fire_times: int64[n], the next firing of each window, restored or set when the slice arms it.
         unfired_elements: int64[n], per window, elements in no firing before the slice.
         order: int64[m], the place of each row among the assignments.
@@ -430,7 +426,6 @@ class _ContinuousSlice:
         return firings, owners
 
     def _kinds(self, windows: Longs, times: Longs) -> Longs:
-        """ON_TIME at the window's last instant, EARLY before it."""
         return np.where(times == self.last_instants[windows], PaneKind.ON_TIME, PaneKind.EARLY)
 
     def _kinds_of_late(self, windows: Longs) -> Longs:

@@ -53,9 +53,8 @@ class CountRules:
 def replay_counted(
     slice_input: SliceInput[A], initial_state: WindowState[A], timeline: Timeline, rules: CountRules
 ) -> SliceResult[A]:
-    """Replay one slice of elements that some window takes; no pieces.
-
-    Firings come by window and arrival, early and late ones mixed; open windows by key and start.
+    """Replay one slice of elements that some window takes; no pieces. Firings come by window and arrival,
+    early and late ones mixed; open windows by key and start.
     """
     max_count = rules.max_count
     assignments = WindowAssignments.of(initial_state.windows, slice_input.elements, rules.windows)
@@ -111,8 +110,7 @@ class _Takings(NamedTuple):
 
     Attributes:
         order: int64[m], the place of each among the assignments.
-        owners: int64[m], the number of its window.
-        places: int64[m], 0, 1, …: its place in its window.
+        places: int64[m], 0, 1, …: its place in its window, number `owners`.
         counts_before: int64[m], elements of the window since the last firing before the slice.
         fires: bool[m], whether it fires its window.
     """
@@ -165,7 +163,6 @@ def _contents(
 def _firings(
     assignments: WindowAssignments, takings: _Takings, elements: Elements, rows_shown: Longs, max_count: int
 ) -> tuple[Firings, Longs]:
-    """(firings, the window number of each)."""
     windows_at_start, fires = assignments.windows, takings.fires
     owners, rows = takings.owners[fires], assignments.elements[takings.order[fires]]
     watermarks = elements.watermarks[rows]

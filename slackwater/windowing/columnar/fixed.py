@@ -75,18 +75,17 @@ def replay_fixed(
     """Replay one slice.
 
     `slice_input` has pieces by key and grid slice, in any order, of elements that are on time for all of
-    their windows, and single elements that the watermark has passed in some window.
-
-    Returns firings on time, then late firings by window. Open windows come by start and then key: equal times
-    and unfired windows are adjacent, which makes the snapshot faster to write, hash and read.
+    their windows, and single elements that the watermark has passed in some window. Returns firings on time,
+    then late firings by window. Open windows come by start and then key: equal times and unfired windows are
+    adjacent, which makes the snapshot faster to write, hash and read.
     """
     return _FixedSlice(rules.windows, rules.accumulates, timeline).replay(slice_input, initial_state)
 
 
 @dataclass(frozen=True)
 class _FixedSlice:
-    """The replay of one slice of one range. In `OpenWindows` here `starts` and `ends` both hold the window's
-    number; `_with_times` replaces it by times.
+    """The replay of one slice of one range. `starts` and `ends` of its `OpenWindows` both hold the window's
+    number, until `_with_times` replaces it by times.
     """
 
     windows: NumberedWindows
@@ -145,10 +144,8 @@ class _FixedSlice:
         self, parts: Sequence[WindowPieces[A]], waiting: OpenWindows, waiting_accumulators: A
     ) -> tuple[OpenWindows, A]:
         """The windows that have not fired before the slice, each merged from its pieces and its parked
-        contents, and their accumulators.
-
-        They are sorted by window and then key, unless they lie far apart (see `group_pairs`), so that windows
-        that fire or are collected are consecutive rows.
+        contents, and their accumulators: sorted by window and then key, so that windows that fire or are
+        collected are consecutive rows, unless they lie far apart (see `group_pairs`).
         """
         parked_pieces = Pieces(
             keys=waiting.keys,
@@ -207,9 +204,8 @@ class _FixedSlice:
             late elements             a     b     c
             contents of the firings   5+a   5+a+b 5+a+b+c
 
-        Returns:
-            The refired windows afterwards; bool for each existing window that one of them replaces; the
-                firings; and their accumulators, whose rows are numbered after the rows of `existing`.
+        Returns the refired windows afterwards; bool for each existing window that one of them replaces; the
+        firings; and their accumulators, whose rows are numbered after the rows of `existing`.
         """
         begins = run_starts(late.keys, late.numbers)
         runs = run_numbers(begins, len(late.keys))
@@ -287,9 +283,7 @@ def _with_contents(windows: OpenWindows, contents: Longs) -> OpenWindows:
 
 
 def _running_totals(base_accumulators: A, owners: Longs, late_accumulators: A, runs: Longs) -> A:
-    """Running totals of each run of late elements; the total of run owners[i] begins with row i of
-    `base_accumulators`.
-    """
+    """Running totals of each run; the total of run owners[i] begins with row i of `base_accumulators`."""
     runs_of_rows = np.append(owners, runs)
     order = np.lexsort((np.append(np.full(len(owners), -1), np.arange(len(runs))), runs_of_rows))
     totals = base_accumulators.join([late_accumulators]).take(order).running(run_starts(runs_of_rows[order]))

@@ -32,14 +32,8 @@ A = TypeVar("A", bound=Accumulators)
 
 
 class SliceInput(NamedTuple, Generic[A]):
-    """The input of one slice.
-
-    Attributes:
-        pieces: partial aggregates; some families have none, in others each element represents one (see
-            kernels).
-        piece_accumulators: one row per piece.
-        elements: the single elements, in order of arrival.
-        element_accumulators: one row per element.
+    """The input of one slice: pieces and single elements, in order of arrival, with a row of accumulators
+    each. Some families have no pieces, in others each element represents one (see kernels).
     """
 
     pieces: Pieces
@@ -49,10 +43,8 @@ class SliceInput(NamedTuple, Generic[A]):
 
 
 class WindowState(NamedTuple, Generic[A]):
-    """The windows that are open at the slice's start, with the state of their triggers and aggregates.
-
-    `contents` of row i is i, or NO_CONTENTS: then row i of the accumulators has no meaning. `triggers` is
-    None for stateless triggers.
+    """The windows that are open at the slice's start, with the state of their triggers (None if stateless)
+    and aggregates. `contents` of row i is i, or NO_CONTENTS: then row i of the accumulators has no meaning.
     """
 
     windows: OpenWindows
@@ -84,15 +76,12 @@ class SliceResult(NamedTuple, Generic[A]):
     """The firings of the slice, and the state at its end.
 
     Attributes:
-        firings: blocks of firings, not copied into one; one kind in the order that the kernel
-            documents.
+        firings: blocks of firings, not copied into one; one kind in the order that the kernel documents.
         windows: the windows open at the slice's end, in the order in which they are parked.
         triggers: the trigger state of each window; None for stateless triggers.
         next_firings: when each window fires next; NO_TIME for never.
-        timers: the pending timers.
         accumulators: the rows that `contents` of firings and windows number.
         late: elements that no window took, except those that the map side already found to be late.
-        counts: counts for the ledger.
     """
 
     firings: Sequence[Firings]

@@ -14,10 +14,8 @@ from slackwater.windowing.columnar.window_columns import NO_TIME, OpenWindows
 
 
 class Timers(NamedTuple):
-    """Pending event-time timers of one purpose, one per row.
-
-    The purpose is "fire" at a window's last instant, "cleanup" at its collection, "fire+cleanup" where both
-    coincide, and "trigger" for a time that a trigger has registered.
+    """Pending event-time timers of one purpose, one per row: "fire" at a window's last instant, "cleanup" at
+    its collection, "fire+cleanup" where both coincide, "trigger" for a time that a trigger has registered.
     """
 
     purpose: str

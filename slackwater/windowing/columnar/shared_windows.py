@@ -20,8 +20,7 @@ class Steps(NamedTuple):
     """The elements of a slice in the steps in which an operator takes them.
 
     Attributes:
-        order: int64[n], the elements' positions, in the order in which they are taken.
-        starts: int64[m + 1]; step i takes order[starts[i] : starts[i + 1]].
+        order: int64[n], the elements' positions; step i takes order[starts[i] : starts[i + 1]].
         are_together: bool[m], the elements of step i share windows that have not fired; other steps have one
             element.
     """
@@ -47,7 +46,6 @@ def steps_of(
         keys: int64[n], equal for equal keys.
         times_ms: int64[n], timestamps whose windows all end within 64 bits.
         watermarks: int64[n], in force at each element; they never fall.
-        windows: the operator's windows.
         keeps_order: the order of the elements of one key and window matters.
         most_together: the greatest number of elements per step; None for any.
     """

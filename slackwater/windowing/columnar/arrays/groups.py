@@ -26,11 +26,9 @@ _ROWS_COMPARED_FIRST: Final = 1 << 10  # columns that differ mostly do so in the
 
 @dataclass(frozen=True)
 class Groups:
-    """The group of each row.
+    """The group of each row: `codes`, int64[n], are group numbers from 0 to `size` - 1.
 
     Attributes:
-        codes: int64[n], the group number, 0 to size - 1.
-        size: number of groups.
         known_sums: (values, sums) of the first column that was summed: several aggregates often sum equal
             counts.
         known_counts: `counts`, where grouping computed them anyway.
@@ -54,9 +52,7 @@ class Groups:
 
 
 class ValueCodes(NamedTuple):
-    """A small integer, the code, for each row's value: `codes`, int64[n], are below `size`, and `present` has
-    the codes that occur, ascending.
-    """
+    """A code below `size` for each row's value; `present` has the codes that occur, ascending."""
 
     codes: Longs
     size: int
@@ -110,9 +106,8 @@ def group_values(values: Longs) -> tuple[Groups, Longs]:
 
 
 def group_pairs(first: Longs, second: Longs, outside: Longs | None = None) -> tuple[Groups, Longs, Longs]:
-    """(groups of rows equal in both columns, the first value of each group, the second).
-
-    Rows at `outside`, each named once, form one more group, the last, which has no values.
+    """(groups of rows equal in both columns, the first value of each group, the second). Rows at `outside`,
+    each named once, form one more group, the last, which has no values.
     """
     if outside is None or not len(outside):
         return _group_pairs(first, second, None, 0)

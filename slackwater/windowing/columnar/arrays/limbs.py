@@ -102,9 +102,7 @@ def to_integers(limbs: Longs) -> list[int]:
 
 def to_doubles(limbs: Longs, exponent: int, divisors: Sequence[Longs | int] = ()) -> Doubles:
     """The double nearest to limbs · 2^exponent / divisors (ties to even): infinite beyond the greatest
-    double, never negative zero.
-
-    `limbs` are normalised; each integer is divided by all `divisors`, which are from 1 to 2^31 - 1.
+    double, never negative zero. `limbs` are normalised; all `divisors` are from 1 to 2^31 - 1.
     """
     signs = np.where(limbs[:, -1] < 0, -1, 1)
     digits, dropped_columns = _magnitudes(limbs)

@@ -12,8 +12,6 @@ from slackwater.windowing.columnar.arrays.groups import run_numbers, run_starts
 
 
 class Fold(Enum):
-    """How two values of one key are combined."""
-
     SUM = np.add
     MAX = np.maximum
 

@@ -70,12 +70,10 @@ def stable_order(codes: Longs, size: int) -> Longs:
 
 
 def positions_of_pairs(pairs: tuple[Longs, Longs], among: tuple[Longs, Longs]) -> Longs:
-    """int64[n]: the position of each pair in `among`, -1 where it is missing.
+    """int64[n]: the position of each of the ascending, distinct pairs in `among`, -1 where it is missing.
 
-    Args:
-        pairs: two columns of ascending, distinct pairs. The first column is non-negative and small: a table
-            has an entry for each value up to the greatest.
-        among: two columns of distinct pairs, in any order.
+    The first column of `pairs` is non-negative and small: a table has an entry for each value up to the
+    greatest. `among` are distinct pairs in any order.
     """
     (firsts, seconds), (other_firsts, other_seconds) = pairs, among
     positions = np.full(len(firsts), -1)

@@ -34,10 +34,8 @@ def are_short(texts: Sequence[pa.Array]) -> bool:
 
 
 def text_numbers(texts: pa.Array) -> Longs | None:
-    """int64[n] >= 0 in the UTF-8 order of `texts`, strings without nulls; equal for equal texts.
-
-    None where there are no such numbers: a text is too long, texts differ in too many places, or differ in
-    length and contain a zero byte.
+    """int64[n] >= 0 in the UTF-8 order of `texts`, strings without nulls; equal for equal texts. None if a
+    text is too long, texts differ in too many places, or differ in length and contain a zero byte.
     """
     offsets, octets = _bytes_of(texts)
     lengths = np.diff(offsets)

@@ -30,9 +30,7 @@ from slackwater.windowing.columnar.window_columns import (
 
 @dataclass(frozen=True)
 class SessionRules:
-    """The declared sessions and trigger. Unless it `accumulates`, a session is purged when it fires.
-    `collected_mark` as in `Timeline`.
-    """
+    """The declared sessions and trigger. Unless it `accumulates`, a session is purged when it fires."""
 
     gap_ms: int
     lateness_ms: int
@@ -55,7 +53,7 @@ class TardyChains(NamedTuple):
         sessions: the sessions of all chains, by start within a chain. Their `keys` are numbers of chains,
             their `contents` numbers of lists of rows, or NO_CONTENTS.
         rows, lengths: these lists, concatenated, and the length of each.
-        elements: the tardy elements by chain and arrival, without those that no session could accept.
+        elements: the tardy elements by chain and arrival, without any that no session could accept.
         positions: the place of each tardy element in order of arrival.
         row_numbers: the row of each tardy element among the rows that make up contents.
         firsts, counts: int64[c], where the elements of each chain begin, and their number.
@@ -104,7 +102,6 @@ class WalkResult(NamedTuple):
         late: positions of the tardy elements that were late.
         sessions_opened: sessions created, minus those absorbed before they had fired.
         sessions_merged: sessions absorbed after they had fired.
-        sessions_cleaned: sessions collected.
         elements_cleaned: elements that the collected sessions had accepted.
     """
 
@@ -175,9 +172,8 @@ def tardy_chains(
         pieces: the rows that make up the merged sessions; rows of tardy elements are numbered on from these.
         tardy: the tardy elements in order of arrival.
 
-    Returns:
-        bool[s], whether the chain of each session holds a tardy element; positions of tardy elements that no
-            session could accept; the chains.
+    Returns bool[s], whether the chain of each session holds a tardy element; positions of tardy elements that
+    no session could accept; the chains.
     """
     has_tardy = np.zeros(len(merged_sessions.keys), np.bool_)
     near_rows = np.flatnonzero(np.isin(merged_sessions.keys, tardy.keys))

@@ -41,10 +41,9 @@ def replay_clock_sessions(
 ) -> SliceResult[A]:
     """Replay one slice. Each session that ends in the slice fires once; open sessions come by key and start.
 
-    Args:
-        slice_input: pieces of sessions, no single elements: `firsts` is the clock at the first element,
-            `lasts` the greatest last instant of its elements' windows.
-        timeline: of the slice, with the clock as its watermark (`Timeline.as_clock`).
+    `slice_input` has pieces of sessions, no single elements: `firsts` is the clock at the first element,
+    `lasts` the greatest last instant of its elements' windows. `timeline` has the clock as its watermark
+    (`Timeline.as_clock`).
     """
     windows_at_start = initial_state.windows
     parts = concatenate([windows_at_start, sessions_of_pieces(slice_input.pieces, 1)])

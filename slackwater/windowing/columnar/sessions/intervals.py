@@ -20,10 +20,8 @@ from slackwater.windowing.columnar.timeline.source_progress import running_maxim
 class Chains(NamedTuple):
     """Rows of one key whose intervals [first, last + gap] overlap or touch, directly or through others.
 
-    Attributes:
-        order: int64[n], the rows sorted by key and first instant.
-        starts: int64[c], where each chain begins in `order`.
-        lasts: int64[c], the greatest last instant of each.
+    `order`, int64[n], are the rows sorted by key and first instant; chain i begins at `starts[i]` in it, and
+    `lasts[i]` is its greatest last instant.
     """
 
     order: Longs
@@ -39,9 +37,7 @@ class Chains(NamedTuple):
 
 def chain_intervals(keys: Longs, firsts: Longs, lasts: Longs, gap_ms: int) -> Chains:
     """The chains of intervals [first, last + gap], ends included, as Flink merges windows that touch. O(n log
-    n).
-
-    Of single elements (lasts is firsts) the chains are the sessions, whatever the order of arrival.
+    n). Of single elements (lasts is firsts) the chains are the sessions, whatever the order of arrival.
     """
     if not len(keys):
         return Chains(keys, keys, keys)

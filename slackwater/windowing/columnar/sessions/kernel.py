@@ -74,11 +74,9 @@ def replay_sessions(
 ) -> SliceResult[A]:
     """Replay one slice. Firings and withdrawals come in no order, open sessions by key and start.
 
-    Args:
-        slice_input: pieces of sessions of harmless elements, several per session where batches split it; and
-            the tardy elements.
-        few_chains: a round walks at least so many chains; longer chains than so many have are walked one by
-            one.
+    `slice_input` has pieces of sessions of harmless elements, several per session where batches split it,
+    and the tardy elements. A round walks at least `few_chains` chains; longer chains than so many have are
+    walked one by one.
     """
     tardy = slice_input.elements
     sessions = concatenate([initial_state.windows, sessions_of_pieces(slice_input.pieces, rules.gap_ms)])

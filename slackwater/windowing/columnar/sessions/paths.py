@@ -20,12 +20,8 @@ from slackwater.windowing.columnar.window_columns import NO_CONTENTS
 
 
 class RunningRows(NamedTuple):
-    """Concatenated lists of rows, and picked positions in them: the running totals of Contents.
-
-    Attributes:
-        rows: int64[k].
-        starts: int64[r], where each list begins; none is empty.
-        picks: int64[p], for each pick the position in `rows` of its last row.
+    """Concatenated lists of rows, none empty, and picks in them: the running totals of Contents. `starts`
+    says where each list begins in `rows`, `picks` the position in `rows` of each pick's last row.
     """
 
     rows: Longs
@@ -51,9 +47,7 @@ class Paths:
     """
 
     def __init__(self, rows: Longs, lengths: Longs, most: int) -> None:
-        """The first lists are consecutive pieces of `rows` of these lengths; `most` is the greatest number of
-        lists.
-        """
+        """The first lists are consecutive pieces of `rows`; `most` is the greatest number of lists."""
         self.sizes = np.zeros(most + 1, np.int64)
         self.sizes[: len(lengths)] = lengths
         self._levels = np.zeros(most + 1, np.int64)

@@ -68,9 +68,7 @@ class Rounds:
         )
 
     def _take_round(self, elements: Elements, rows: Longs, positions: Longs) -> None:
-        """Take one element of each chain. It touches at most two sessions, which are apart and at least as
-        long as the gap.
-        """
+        """Take one element of each chain: it touches at most two sessions, apart and as long as the gap."""
         gap = self.rules.gap_ms
         times, watermarks = elements.times, elements.watermarks
         sessions = self._sessions
@@ -116,7 +114,6 @@ class Rounds:
 
     def _fire_on_time(self, touched_rows: Longs, watermarks: Longs) -> Booleans:
         """Fire the touched sessions whose last instant the watermark of their chain's element has reached.
-
         Returns bool for each session in flight: whether it is collected.
         """
         sessions = self._sessions
@@ -140,12 +137,9 @@ class Rounds:
     def _merge(
         self, chains: Longs, ones: Longs, others: Longs, *, starts: Longs, ends: Longs, elements: Elements
     ) -> None:
-        """Merge the element of each chain with the one or two sessions it touches, into the row of the first;
-        the element itself is added later.
-
-        Args:
-            ones, others: the rows of the touched sessions; equal where there is only one.
-            starts, ends: bounds of the new sessions.
+        """Merge the element of each chain with the one or two sessions it touches, into the row of the first,
+        without adding it. `ones` and `others` are the rows of the touched sessions, equal where there is only
+        one; `starts` and `ends` the bounds of the new sessions.
         """
         sessions, clocks = self._sessions, elements.clocks[chains]
         is_pair = ones != others

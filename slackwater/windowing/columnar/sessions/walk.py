@@ -103,10 +103,8 @@ class Walk:
         """Walk one chain of a key. A session's timers matter to other sessions only when an element touches
         it, so it fires and is collected only then, or after the walk.
 
-        Args:
-            sessions: the chain's sessions in order; they do not touch each other, and already hold all of
-                their harmless elements. Changed.
-            elements: the chain's tardy elements in order of arrival.
+        `sessions`, in order, do not touch each other and already hold all of their harmless elements; the
+        list is changed. `elements` are the tardy ones in order of arrival.
         """
         gap, is_late = self.rules.gap_ms, self.rules.is_late
         starts = [session.start for session in sessions]
@@ -168,9 +166,7 @@ class Walk:
         clock: int,
         watermark: int,
     ) -> Session:
-        """The session [start, end) that an element opens (of no session), extends (of one) or merges (of
-        several). The element itself is added later.
-        """
+        """The session [start, end) that an element opens, extends or merges; the element is added later."""
         new_session = Session(
             start=start,
             end=end,

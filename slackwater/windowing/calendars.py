@@ -65,9 +65,7 @@ class Calendar:
 
     @property
     def longest_ms(self) -> int:
-        """Upper bound of a period's length in ms: the most days, plus an hour that clocks repeat. Only zones
-        that crossed the date line have had longer ones.
-        """
+        """Upper bound of a period's length in ms, with a repeated hour; date line crossings may exceed it."""
         return _MOST_DAYS[self.unit] * DAY_MS + _HOUR_MS
 
     @property
@@ -92,9 +90,7 @@ class Calendar:
         return number
 
     def number_in_utc(self, time_ms: int) -> int:
-        """The period that would hold a time if the zone were UTC: at most two off for days, one for weeks and
-        months, as clocks are less than a day away from UTC.
-        """
+        """The period if the zone were UTC: at most two off for days, one for weeks and months."""
         day = time_ms // DAY_MS
         if self.unit == "months":
             cycle, day_of_cycle = divmod(day + _EPOCH_ORDINAL - 1, _DAYS_OF_CYCLE)

@@ -1,6 +1,4 @@
-"""The errors of windowing: one root class; each error says whose fault it is, has its facts as attributes,
-and a message with what, where and the next step.
-"""
+"""The errors of windowing: one root; each says whose fault it is and carries its facts as attributes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Evictors: frozen values that remove elements from a window for good, before or after its function runs.
-They change the list they get, and know no state and no timer.
-"""
+"""Evictors: frozen values that remove elements from a window for good, before or after its function runs."""
 
 from __future__ import annotations
 
@@ -48,8 +46,7 @@ class Evictor:
     """Removes elements from a window (Flink: Evictor). A subclass is a value: comparable, picklable,
     stateless.
 
-    Attributes:
-        looks_at_elements: False promises (see `promises`) that it decides by timestamps and counts alone.
+    `looks_at_elements` False promises (see `promises`) that it decides by timestamps and counts alone.
     """
 
     looks_at_elements: ClassVar[bool] = True
@@ -112,9 +109,7 @@ class CountEvictor(_OneSidedEvictor):
 
 @dataclass(frozen=True, kw_only=True)
 class TimeEvictor(_OneSidedEvictor):
-    """Keeps elements with timestamp > greatest timestamp - size; all if the first has none (Flink:
-    TimeEvictor).
-    """
+    """Keeps timestamps > the greatest - size; all elements if the first has none (Flink: TimeEvictor)."""
 
     looks_at_elements: ClassVar[bool] = False
 

@@ -1,6 +1,4 @@
-"""Folds, which replace a window's elements by a value as they come (Flink: ReduceFunction,
-AggregateFunction). Pure: a fold has no state and knows no window.
-"""
+"""Pure folds that replace a window's elements by a value (Flink: ReduceFunction, AggregateFunction)."""
 
 from __future__ import annotations
 

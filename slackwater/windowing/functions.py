@@ -1,5 +1,5 @@
-"""The functions that users write, for elements, contents of windows and timers, and their contexts.
-Signatures are Flink's in snake case; as in PyFlink, results are returned or yielded.
+"""The functions that users write, and their contexts: Flink's signatures in snake case; rows are returned or
+yielded, as in PyFlink.
 """
 
 from __future__ import annotations

@@ -45,7 +45,6 @@ def absolute(value: int) -> int:
 
 
 def long_hash(value: int) -> int:
-    """`Long.hashCode`."""
     bits = value & _MASK_64
     return wrap_int(bits ^ (bits >> 32))
 
@@ -98,12 +97,8 @@ def hash_order(items: Iterable[T], hash_code: Callable[[T], int], table: int | N
     """Distinct `items`, in order of insertion, in the iteration order of a `java.util.HashSet` or `HashMap`.
 
     By bucket, and inside a bucket by insertion, which growing the table preserves. Buckets that Java turns
-    into trees (8 colliding entries in a table of 64 or more) are not modelled.
-
-    Args:
-        items: inserted and not removed since.
-        hash_code: Java's `hashCode` of an item, signed 32 bits.
-        table: the table's size, unless that of a new map that was only added to; it never shrinks.
+    into trees (8 colliding entries in a table of 64 or more) are not modelled. `hash_code` is Java's, signed
+    32 bits; `table` the table's size, unless that of a map that was only added to.
     """
     entries = list(items)
     if len(entries) < 2:

@@ -1,6 +1,4 @@
-"""Key groups: the unit in which keyed state and timers are divided among parallel operators (Flink:
-KeyGroupRangeAssignment). Their number, max_parallelism, is fixed for the life of the state.
-"""
+"""Key groups: the units in which keyed state is divided among operators (Flink: KeyGroupRangeAssignment)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """In which order equal timers fire, and which argument comes first when windows merge: Flink leaves this to
-its state back end; here it is a setting independent of where state lives.
+its state back end; here it is a setting of its own.
 """
 
 from __future__ import annotations

@@ -75,9 +75,7 @@ class OwnWindowClass:
         ]
 
     def check(self, window: Window) -> None:
-        """Raise OwnWindowError for a window that would not survive its columns: another class, a field of
-        another type, or an `end` that is not the end.
-        """
+        """Raise OwnWindowError for another class, a field of another type, or an `end` that isn't the end."""
         if type(window) is not self.window_class:
             raise OwnWindowError(
                 f"The assigner gave {window!r}, but its window_type is {self.window_class.__name__}."

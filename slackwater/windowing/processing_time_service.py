@@ -1,6 +1,4 @@
-"""Processing time: a clock with timers, and the two clocks that their owner moves. A timer for t is due at t,
-as in Flink's test harness, or at t + 1 ms, as in a production job. No wall clock is read here.
-"""
+"""A clock with timers, and the two clocks that their owner moves. No wall clock is read here."""
 
 from __future__ import annotations
 
@@ -21,12 +19,7 @@ class ClockStoppedError(WindowingError):
 
 
 class ScheduledTimer:
-    """One registration. `cancel` keeps it from being called (again).
-
-    Attributes:
-        timestamp: the argument of its callback.
-        due: the moment of its next call; set by the schedule.
-    """
+    """One registration: its callback gets `timestamp`; the schedule sets `due`, when it is called next."""
 
     __slots__ = ("callback", "due", "timestamp")
 
@@ -101,10 +94,8 @@ class ProcessingTimeService(Protocol):
         """Registrations that wait for a call, without cancelled ones."""
 
     def quiesce(self) -> None:
-        """Make no further calls, as at the end of a Flink job's input; a running callback finishes.
-
-        Pending timers stay so. Later registrations return a timer that is never due and not counted (Flink:
-        NeverCompleteFuture).
+        """Make no further calls, as at the end of a Flink job's input; a running callback finishes. Pending
+        timers stay so, later ones are never due and not counted (Flink: NeverCompleteFuture).
         """
 
     def shutdown(self) -> None:
@@ -172,9 +163,7 @@ class TimerSchedule:
 
 
 class _ManualClock:
-    """A clock that only its owner moves. A callback's error is raised by the call that moved the clock; a
-    periodic timer that raised is not due again.
-    """
+    """A clock that only its owner moves; the move raises callbacks' errors, which end a periodic timer."""
 
     def __init__(self, start_ms: int) -> None:
         self.current_processing_time = start_ms
@@ -202,9 +191,8 @@ class _ManualClock:
 
 
 class HarnessProcessingTimeService(_ManualClock):
-    """The clock of Flink's test harness: a timer for t is due at t (Flink: TestProcessingTimeService).
-
-    The clock jumps: callbacks read the time it was moved to. A timer for the past waits for the next move.
+    """The clock of Flink's test harness: a timer for t is due at t (Flink: TestProcessingTimeService). It
+    jumps: callbacks read the time it was moved to. A timer for the past waits for the next move.
     """
 
     def __init__(self, start_ms: int = 0) -> None:

@@ -1,5 +1,4 @@
-"""Processing time of the machine: the wall clock, with timers called in a thread of the caller's choice. Core
-only, not used by replays.
+"""Processing time of the machine: the wall clock, with timers called in a thread of the caller's choice.
 
 The one file of windowing that may read a wall clock or start a thread, and imported by nothing else in
 windowing: a replay cannot come to depend on the hour by accident.
@@ -29,8 +28,6 @@ _LONGEST_WAIT_S = 60.0
 
 
 class TimeSource(Protocol):
-    """The current time, and one alarm."""
-
     def now_ms(self) -> int:
         """Milliseconds since 1970 UTC."""
 

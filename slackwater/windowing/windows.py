@@ -1,6 +1,4 @@
-"""Windows: half-open time spans in integer milliseconds that wrap as Java's, and the one window that holds
-everything; alignment and merging.
-"""
+"""Windows: half-open spans in integer milliseconds that wrap as Java's; alignment and merging."""
 
 from __future__ import annotations
 

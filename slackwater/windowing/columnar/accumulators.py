@@ -1,6 +1,4 @@
-"""The accumulator interface that kernels use: a kernel decides which rows are combined, the implementation
-how. The engine passes Arrow columns of aggregates, tests pass sets of elements.
-"""
+"""The accumulator interface: kernels decide which rows are combined, the implementation how."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The contents of firings and open windows, described by the accumulator rows that make them up: a kernel
-first decides all firings by row number, then combines all accumulators at once.
-"""
+"""Contents of firings and open windows as numbers of accumulator rows, which are combined all at once."""
 
 from __future__ import annotations
 

@@ -17,9 +17,7 @@ from slackwater.windowing.columnar.arrays.spans import Spans
 
 
 class RowWindows(NamedTuple):
-    """The windows of rows, one row per (row, window): int64[m], `rows` ascending, and for each row `windows`
-    descending, as an assigner gives them.
-    """
+    """One row per (row, window), int64[m]: `rows` ascending, and for each its `windows` descending."""
 
     rows: Longs
     windows: Longs

@@ -1,6 +1,4 @@
-"""Next firings and pending timers of the windows that stay open between two slices: the last instant, if the
-trigger fires there, and the cleanup (Flink: EventTimeTrigger, WindowOperator.registerCleanupTimer).
-"""
+"""Next firings and pending timers of windows that stay open: last instant, if it fires there, and cleanup."""
 
 from __future__ import annotations
 
@@ -28,9 +26,7 @@ class Timers(NamedTuple):
 def timers_at_last_instants(
     windows: OpenWindows, lateness_ms: int, timeline: Timeline
 ) -> tuple[Longs, list[Timers]]:
-    """(next firings, timers) of windows with an event-time trigger that are open at the slice's end: each
-    fires at its last instant, unless that has passed, and is collected `lateness_ms` after it.
-    """
+    """(next firings, timers) of open windows whose event-time trigger fires at their last instant."""
     last_instants, cleanups = windows.ends - 1, windows.ends - 1 + lateness_ms
     waits = last_instants > timeline.final
     return np.where(waits, last_instants, NO_TIME), timers_of(windows, waits, last_instants, cleanups)

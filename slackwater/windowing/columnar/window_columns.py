@@ -1,6 +1,4 @@
-"""Column records of all kernels, without any rule of Flink: windows, firings, elements and pieces, one per
-row.
-"""
+"""Column records of all kernels, without Flink's rules: windows, firings, elements, pieces, one per row."""
 
 from __future__ import annotations
 
@@ -32,11 +30,8 @@ class PaneKind(IntEnum):
 class Elements(NamedTuple):
     """Elements in order of arrival; int64[m] each, times in milliseconds.
 
-    Attributes:
-        keys: the number of each key; the caller maps numbers to keys.
-        times: their timestamps.
-        clocks: the clock at each: its arrival, or the slice's start if it arrived earlier.
-        watermarks: in force at each.
+    `keys` are numbers, which the caller maps to keys. `clocks` is the clock at each element: its arrival, or
+    the slice's start if it arrived earlier. `watermarks` are in force at each.
     """
 
     keys: Longs
@@ -49,7 +44,6 @@ class Pieces(NamedTuple):
     """Partial aggregates of windows, over elements whose order does not matter; int64[n] each.
 
     Attributes:
-        keys: numbers as in Elements.
         firsts, lasts: the range of the piece's elements: for tumbling and sliding windows their grid slice
             (twice), for sessions the first and the last timestamp.
         elements: number of elements.
@@ -68,10 +62,8 @@ class OpenWindows(NamedTuple):
     """Open windows, one per row; int64[n] each, times in milliseconds.
 
     Attributes:
-        keys: numbers as in Elements.
         starts, ends: the window's half-open span; NO_TIME for the global window.
-        elements: number of elements accepted so far.
-        firings: number of firings so far.
+        elements, firings: number of elements accepted so far, and of firings.
         last_fired_at: clock at the newest firing, or NO_TIME.
         first_arrivals, last_arrivals: clock at the first and at the newest element.
         contents: the row of its contents in the accompanying accumulators; NO_CONTENTS after a purge.
@@ -89,12 +81,9 @@ class OpenWindows(NamedTuple):
 
 
 class TriggerStates(NamedTuple):
-    """The state of each window's trigger; int64[n] each.
-
-    Attributes:
-        values: elements since the last firing (count triggers) or the time of the next firing (continuous
-            triggers); NO_TIME for none.
-        unfired_elements: elements of the window that are in no firing yet.
+    """The state of each window's trigger; int64[n] each: `values` are elements since the last firing (count
+    triggers) or the time of the next firing (continuous ones), NO_TIME for none; `unfired_elements` counts
+    elements of the window that are in no firing yet.
     """
 
     values: Longs
@@ -146,9 +135,7 @@ def on_time_firings(windows: OpenWindows, watermarks: Longs, tick_ends: Longs) -
 
 
 class LateElements(NamedTuple):
-    """Elements that no window took; int64[k] each: ascending positions among the elements of the slice, and
-    the window that each was late for.
-    """
+    """Elements that no window took, as ascending positions in the slice, and the window each was late for."""
 
     positions: Longs
     starts: Longs

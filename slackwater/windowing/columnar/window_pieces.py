@@ -1,6 +1,4 @@
-"""From the input of the tumbling and sliding kernel to its windows: pieces of grid slices become pieces of
-windows, and single elements are assigned to windows, on time or late. Windows are numbers (NumberedWindows).
-"""
+"""Turns pieces of grid slices into pieces of windows, and assigns single elements, on time or late."""
 
 from __future__ import annotations
 
@@ -98,9 +96,7 @@ def _pieces_of_overlapping_windows(
 def arrival_bounds(
     pieces: Pieces, newest_windows: Longs, groups: Groups, newest_collected: int
 ) -> tuple[Longs, Longs]:
-    """(first, last) arrival of each group of pieces; 0 for groups whose windows are all collected, as only
-    open windows are parked. `newest_windows` is the newest window of each piece.
-    """
+    """(first, last) arrival of each group; 0 where all windows are collected: only open ones are parked."""
     open_rows = np.flatnonzero(newest_windows > newest_collected)
     if not len(open_rows):
         return np.zeros(groups.size, np.int64), np.zeros(groups.size, np.int64)
@@ -112,11 +108,8 @@ def arrival_bounds(
 def assign_elements(
     slice_input: SliceInput[A], windows: NumberedWindows
 ) -> tuple[WindowPieces[A], LateAssignments[A], int]:
-    """Assign the single elements to their windows.
-
-    Returns:
-        Pieces of the windows that wait for their first firing; late elements of windows that have fired; the
-            number of (element, window) pairs whose window was collected.
+    """Assign the single elements to their windows. Returns pieces of the windows that wait for their first
+    firing, late elements of windows that have fired, and the number of pairs (element, collected window).
     """
     keys, times, clocks, watermarks = slice_input.elements
     row_windows = windows.explode(windows.slices(times))

@@ -1,6 +1,4 @@
-"""Grouping of rows: dense group numbers for equal integers, runs of equal rows, and sum, minimum and maximum
-of each group. Arrays of 64-bit integers in and out.
-"""
+"""Groups of equal 64-bit integers, runs of equal rows, and sum, minimum and maximum of each group."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Chains of sessions and tardy elements that touch: finding them, and the records that a walk takes and
-returns. `walk` walks them one by one, `rounds` many in parallel.
-"""
+"""Chains of sessions and tardy elements that touch, and the records of their walks (`walk`, `rounds`)."""
 
 from __future__ import annotations
 

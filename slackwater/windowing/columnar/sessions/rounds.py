@@ -1,6 +1,4 @@
-"""Walks many chains of sessions and tardy elements in parallel, by the rules of `walk`: round r takes the
-r-th tardy element of every chain that has one, on columns with one row per session in flight.
-"""
+"""Walks chains in parallel, by the rules of `walk`: round r takes the r-th tardy element of every chain."""
 
 from __future__ import annotations
 

@@ -1,3 +1,1 @@
-"""Watermark timelines: the watermark of a whole slice at once, from the progress of its source partitions.
-Keys, windows and firings are unknown here.
-"""
+"""Watermark timelines: the watermark of a whole slice at once, from the progress of its source partitions."""

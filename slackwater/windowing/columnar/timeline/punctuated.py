@@ -1,6 +1,4 @@
-"""The watermark timeline of a slice whose elements carry watermarks: the elements after which it rises, the
-tick ends at which it rises because a partition becomes idle, and the watermark after each.
-"""
+"""The timeline of a slice whose elements carry watermarks: rises at elements, and when partitions idle."""
 
 from __future__ import annotations
 
@@ -23,7 +21,6 @@ class PunctuatedProgress:
     Attributes:
         partitions: int64[n], strictly ascending codes of all partitions that have ever had an element.
         watermarks: int64[n], the greatest watermark carried so far; INITIAL_WATERMARK for none.
-        last_arrival_ms: int64[n], greatest arrival so far.
     """
 
     partitions: Longs
@@ -49,15 +46,14 @@ class PunctuatedProgress:
 
 @dataclass(frozen=True, eq=False)
 class PunctuatedTimeline:
-    """The rises of the watermark during a slice of n elements, in processing order; each is processed at its
+    """The rises of the watermark in a slice of n elements, in processing order; each processed at its
     arrival.
 
     Attributes:
-        initial: the watermark at the slice's start.
         before: int64[m], ascending, the index of the first element that sees the rise; n if none does.
         moments_ms: int64[m], ascending, the clock at the rise: the carrying element's arrival, or a tick's
             end.
-        watermarks: int64[m], strictly rising and greater than `initial`.
+        watermarks: int64[m], strictly rising and greater than `initial`, the one at the slice's start.
     """
 
     initial: int
@@ -100,14 +96,10 @@ def punctuated_timeline(
     unchanged. So a partition that has carried nothing holds the watermark back, one not yet seen does not. A
     run over [a, b) and then one over [b, c) that restores it give what one run over [a, c) gives, for any b.
 
-    Args:
-        partitions, arrivals_ms, carried: int64[n] each, of the slice's usable elements in processing order,
-            arrivals ascending; INITIAL_WATERMARK where an element carries none.
-        interval_ms: length of a tick; only idleness needs ticks.
-        progress, watermark: left by the run before.
-
-    Raises:
-        TimelineError: elements out of order or outside the slice; progress of a later time; an interval < 1.
+    `partitions`, `arrivals_ms` and `carried_watermarks`, int64[n] each, are of the slice's usable elements in
+    processing order, arrivals ascending; INITIAL_WATERMARK where an element carries none. Only idleness needs
+    ticks, of length `interval_ms`. Raises TimelineError for elements out of order or outside the slice,
+    progress of a later time, and an interval < 1.
 
     Flink: PunctuatedWatermarks behind a WatermarkOutputMultiplexer with immediate outputs. O(n) in the
     elements and in the ticks at which a partition becomes idle, times the source partitions in the worst

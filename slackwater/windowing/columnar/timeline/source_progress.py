@@ -1,6 +1,4 @@
-"""The progress of source partitions, i.e. greatest event time and last arrival: for each tick of a slice, and
-at the slice's end. Watermarks and strategies are unknown here.
-"""
+"""The progress of source partitions (greatest event time, last arrival) at each tick and the slice's end."""
 
 from __future__ import annotations
 
@@ -24,14 +22,9 @@ _ROWS_PER_RUN: Final = 4
 class TickAggregates:
     """The event-time progress of one slice: a row per (source partition, tick) with elements.
 
-    Rows come in any order, several per (partition, tick) if several tasks had some. The tick is the one of
-    `last_arrival_ms`.
-
-    Attributes:
-        partitions: int64[n], the code of the source partition; the caller maps codes to names, also between
-            runs.
-        max_event_ms: int64[n], greatest event time in the tick.
-        last_arrival_ms: int64[n], greatest arrival in the tick.
+    Rows come in any order, several per (partition, tick) if several tasks had some. `partitions` are codes of
+    source partitions, which the caller maps to names, also between runs; `max_event_ms` is the greatest event
+    time in the tick, `last_arrival_ms` the greatest arrival, which says which tick it is. int64[n] each.
     """
 
     partitions: Longs
@@ -54,13 +47,10 @@ class TickAggregates:
         interval_ms: int,
         per_ms: int = 1,
     ) -> TickAggregates:
-        """Aggregate the usable elements of one task, in any order. Called in the task: only aggregates
-        travel.
+        """Aggregate the usable elements of one task, in any order; only aggregates travel.
 
-        Args:
-            partitions: int64[n], or the one code that all elements have.
-            arrivals, event_times: int64[n], `per_ms` units per millisecond; results are
-                floored to milliseconds.
+        `arrivals` and `event_times`, int64[n], have `per_ms` units per millisecond; results are floored to
+        milliseconds. `partitions` is int64[n], or the one code that all elements have.
         """
         check_interval(interval_ms)
         codes, events, latest = longs(partitions), longs(event_times), longs(arrivals)
@@ -98,8 +88,7 @@ class SourceProgress:
 
     Attributes:
         partitions: int64[n], strictly ascending codes of all partitions that have ever had an element.
-        max_event_ms: int64[n], greatest event time so far, unfinished tick included.
-        last_arrival_ms: int64[n], greatest arrival so far, unfinished tick included.
+        max_event_ms, last_arrival_ms: int64[n], greatest so far, unfinished tick included.
         idle: bool[n], the partition was idle at the newest finished tick end; False if not seen before it.
         unfinished_tick_start_ms: start of the tick that the slice's end cuts; None if the slice ends with a
             tick.

@@ -61,8 +61,7 @@ class Timeline:
         from_ms, to_ms: the slice's bounds; tick ends e of this run satisfy from_ms < e <= to_ms.
         interval_ms: length of a tick; tick ends are its multiples.
         initial: the watermark at the slice's start; INITIAL_WATERMARK for none yet.
-        tick_ends: int64[n], strictly ascending.
-        watermarks: int64[n], strictly rising and greater than `initial`; watermarks[j] is emitted at
+        tick_ends, watermarks: int64[n], strictly ascending; watermarks[j] > initial is emitted at
             tick_ends[j].
         collected_mark: windows whose last instant is at or before it were collected by an earlier run,
             perhaps with less allowed lateness, and are not created again. INITIAL_WATERMARK for none.
@@ -97,9 +96,8 @@ class Timeline:
         return int(self._from_initial()[-1])
 
     def at_arrival(self, arrivals_ms: ArrayLike) -> Longs:
-        """int64[m]: the watermark in force at each arrival, from the newest tick end at or before it.
-
-        Raises TimelineError for an arrival outside of [from_ms, to_ms].
+        """int64[m]: the watermark in force at each arrival, from the newest tick end at or before it. Raises
+        TimelineError for an arrival outside of [from_ms, to_ms].
         """
         arrivals = longs(arrivals_ms)
         if not len(arrivals):
@@ -164,7 +162,6 @@ class Timeline:
         return np.concatenate([longs(self.initial), self.watermarks])
 
     def _rises_until(self, moments: Longs) -> Longs:
-        """How often the watermark has risen up to and including each moment."""
         return np.searchsorted(self.tick_ends, moments, side="right")
 
     def _check_covered(self, moments: Longs) -> None:
@@ -184,10 +181,8 @@ class Timeline:
 
 
 class LowestWatermarks(NamedTuple):
-    """The lowest watermark of the active source partitions among some, where it changes: int64[n] each.
-
-    From tick_ends[j], ascending, up to the next one it is watermarks[j]; NEVER where none of the partitions
-    is active, as before the first tick end.
+    """The lowest watermark of the active source partitions among some, where it changes: from tick_ends[j],
+    ascending, up to the next one watermarks[j]; NEVER where none is active, as before the first tick end.
     """
 
     tick_ends: Longs
@@ -219,7 +214,6 @@ def lowest_watermarks(
     Args:
         ticks: the slice's usable elements, aggregated.
         strategy: bounded_out_of_orderness, monotonous or no_watermarks, with an interval above 0.
-        from_ms, to_ms: whole milliseconds, from_ms <= to_ms.
         progress: left by the run before; None at the start of a lineage.
 
     Raises:
@@ -252,9 +246,7 @@ def timeline_of_lowest(
     to_ms: int,
     watermark: int = INITIAL_WATERMARK,
 ) -> Timeline:
-    """The watermark over the slice, from the lowest ones of disjoint sets of source partitions and from
-    `watermark`, which the run before left.
-    """
+    """The slice's timeline from disjoint sets of source partitions and the watermark of the run before."""
     tick_ends = distinct_values(np.concatenate([longs(()), *(part.tick_ends for part in parts)]))
     lowest = np.full(len(tick_ends), NEVER)
     for part in parts:
@@ -336,9 +328,7 @@ def _steps(
 
 
 def _activities(steps: TickSteps, strategy: WatermarkStrategy, to_ms: int) -> _Activities:
-    """The activity that each step begins: it ends at the partition's next step, when the partition becomes
-    idle, or beyond the slice's last tick end.
-    """
+    """The activity that each step begins, until its partition's next step or idleness, or past the slice."""
     interval_ms = strategy.interval_ms
     beyond = (to_ms // interval_ms + 1) * interval_ms
     ends = np.full(len(steps.tick_ends), beyond)

@@ -1,6 +1,4 @@
-"""The transaction of one element, for operators with quarantine: its rows wait until it has succeeded, and
-its changes are undone when a user's function raises.
-"""
+"""The transaction of one element, for operators with quarantine: undone when a user's function raises."""
 
 from __future__ import annotations
 
@@ -24,12 +22,8 @@ class _StandIn:
 class ElementTransaction:
     """Between `begin` and `commit` or `undo`, state and timers note changes in `journal`, and rows wait.
 
-    Args:
-        output, listener: the real ones; the attributes of these names are what the operator calls instead.
-
-    Attributes:
-        journal: for the state back end and the timer services.
-        is_undoable: False during a firing or merge, which change what other elements have left.
+    The operator calls the attributes `output` and `listener` in place of the real ones. `is_undoable` is
+    False during a firing or merge, which change what other elements have left.
     """
 
     def __init__(self, output: Any, listener: Any = None) -> None:
@@ -51,7 +45,6 @@ class ElementTransaction:
         self._is_open = self.is_undoable = True
 
     def commit(self) -> None:
-        """The element has succeeded: emit its rows, in order."""
         self.journal.commit()
         self._is_open = False
         pending_calls, self._pending_calls = self._pending_calls, []
@@ -59,7 +52,6 @@ class ElementTransaction:
             method(*arguments)
 
     def undo(self) -> None:
-        """The element has failed: restore state and timers, drop rows."""
         self.journal.undo()
         self._is_open = False
         self._pending_calls = []

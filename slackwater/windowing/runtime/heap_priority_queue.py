@@ -1,6 +1,4 @@
-"""Flink's binary heap, sift by sift: the order of equal priorities depends on all earlier additions and
-removals. HeapPriorityQueue orders anything with a priority; HeapPriorityQueueSet holds timers, each once.
-"""
+"""Flink's binary heap, sift by sift: equal priorities are ordered by all earlier additions and removals."""
 
 from __future__ import annotations
 

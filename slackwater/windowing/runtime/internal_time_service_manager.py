@@ -1,6 +1,4 @@
-"""The timer services of one operator, by name: created on demand, advanced, snapshotted and restored
-together. It knows no window; operator_storage.py decides where queues live and in which order.
-"""
+"""The timer services of one operator, by name: created, advanced, snapshotted and restored together."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The timers of one operator under one name: event time driven by the watermark, processing time by one
-physical timer. What a timer means is its target's business.
-"""
+"""One operator's timers under one name: event time by the watermark, processing time by a physical timer."""
 
 from __future__ import annotations
 
@@ -40,7 +38,6 @@ class InternalTimerService:
         current_watermark: Long.MIN until the first `advance_watermark` or `initialize_watermark`.
         has_gone_back: whether the watermark has ever fallen: it was set lower, or timers were restored
             without it. Timers that it had passed may then have to be registered again.
-        register_event_time_timer, delete_event_time_timer: (timestamp, key, namespace) → None.
     """
 
     def __init__(
@@ -118,7 +115,6 @@ class InternalTimerService:
         return self._for_each(self.event_timers)
 
     def for_each_processing_time_timer(self) -> Iterator[Timer]:
-        """Every processing timer, with the current key set to its key."""
         return self._for_each(self.processing_timers)
 
     def restore(self, event_timers: Iterable[Timer], processing_timers: Iterable[Timer]) -> None:

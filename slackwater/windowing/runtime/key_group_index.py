@@ -1,6 +1,4 @@
-"""Key → key group for one operator, checked against its range and cached in a dictionary, so that a cached
-key costs no call: back ends and timer queues look keys up for every new entry.
-"""
+"""Key → key group of one operator, checked against its range and cached: a cached key costs no call."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Timers in RocksDB's order: inside a key group by timestamp, serialized key and window; across key groups a
-heap of the groups' queues. Stored in memory: buckets by timestamp, each sorted when its time comes.
-"""
+"""Timers in RocksDB's order, in memory: per key group by time, serialized key and window; a heap above."""
 
 from __future__ import annotations
 
@@ -33,12 +31,8 @@ class KeyGroupTimers:
 
     A bucket maps a key to its namespace, or to a list of them where one key has several timers at that time.
     No object per timer: a million windows have two million timers. `serialize_key` gives Flink's bytes of a
-    key; none begins with another's, so keys alone order timers, except those of one key.
-
-    Attributes:
-        buckets: by timestamp; the queue of all key groups looks into them.
-        priority: timestamp of the first timer, EMPTY_PRIORITY for none.
-        heap_index: kept by the heap of queues.
+    key; none begins with another's, so keys alone order timers, except those of one key. `priority` is the
+    timestamp of the first timer, EMPTY_PRIORITY for none; the heap of queues keeps `heap_index`.
     """
 
     __slots__ = ("_drain", "_drains", "_serialize_key", "_times", "buckets", "heap_index", "priority")
@@ -53,7 +47,6 @@ class KeyGroupTimers:
         self.heap_index = 0
 
     def add(self, timestamp: int, key: Any, namespace: Any) -> bool:
-        """Add the timer; False if it was there."""
         bucket = self.buckets.get(timestamp)
         if bucket is None:
             self.buckets[timestamp] = {key: namespace}
@@ -80,7 +73,6 @@ class KeyGroupTimers:
         return True
 
     def remove(self, timestamp: int, key: Any, namespace: Any) -> bool:
-        """Remove the timer; False if it was not there."""
         bucket = self.buckets.get(timestamp)
         if bucket is None or not _discard(bucket, key, namespace):
             return False
@@ -93,7 +85,6 @@ class KeyGroupTimers:
         return namespace in occupant if type(occupant) is list else bool(occupant == namespace)
 
     def poll(self) -> Timer:
-        """Remove and return the first timer; there must be one."""
         timestamp, drain = self.priority, self._drain
         if drain is None or drain.timestamp != timestamp:
             drain = self._drain = self._drain_of(timestamp)

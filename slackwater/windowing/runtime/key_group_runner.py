@@ -1,6 +1,4 @@
-"""Replays the windows of one range of key groups through one slice: a window operator and its log, driven by
-a `SliceRunner`. Restored from, and parked as, a snapshot in memory.
-"""
+"""Replays the windows of one key-group range through one slice: a window operator, its log, `SliceRunner`."""
 
 from __future__ import annotations
 
@@ -29,10 +27,8 @@ from slackwater.windowing.runtime.window_operators import window_operator
 
 
 class KeyGroupRunner(SliceRunner):
-    """A window operator of one range of key groups, driven through one slice [from_ms, to_ms). Arguments as
-    for `window_operator` and `SliceRunner`.
-
-    With `on_error` "quarantine" an element on which a user's function raises is undone, and added to
+    """A window operator of one range of key groups, driven through one slice [from_ms, to_ms). With
+    `on_error` "quarantine" an element on which a user's function raises is undone, and added to
     `failed_elements`.
     """
 

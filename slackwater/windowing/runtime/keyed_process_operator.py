@@ -1,6 +1,4 @@
-"""The operator of a KeyedProcessFunction: elements, watermark and clock in; rows out, exactly as in Flink
-2.3.0. It shares timer services and state back ends with the window operator, and knows no windows.
-"""
+"""The operator of a KeyedProcessFunction: elements, watermark and clock in; rows out, as in Flink 2.3.0."""
 
 from __future__ import annotations
 
@@ -87,12 +85,8 @@ class OperatorProcessContext:
 class KeyedProcessOperator:
     """A KeyedProcessFunction on the keys of one range of key groups (Flink: KeyedProcessOperator).
 
-    Arguments as for `window_operator`; the operator runs its own copy of `function`.
-
-    Attributes:
-        current_key: key of the element or timer that is being processed.
-        backend: all keyed state.
-        time_services: the timer service, under the name "user-timers".
+    Arguments as for `window_operator`; the operator runs its own copy of `function`. Its timer service has
+    the name "user-timers".
     """
 
     def __init__(
@@ -123,7 +117,6 @@ class KeyedProcessOperator:
         self._context = OperatorProcessContext(self, self._output, self._timers)
 
     def open(self) -> None:
-        """Open the function. Called once, before anything else but restoring."""
         self._function.open(NamespacedStateStore(self.backend, self))
 
     def close(self) -> None:

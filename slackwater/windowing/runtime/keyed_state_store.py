@@ -1,6 +1,4 @@
-"""Handles of keyed state in one namespace, created on demand: runtime context, window state and global state
-of functions. Every call goes straight to the state back end.
-"""
+"""Handles of keyed state in one namespace, created on demand; each call goes straight to the back end."""
 
 from __future__ import annotations
 

@@ -27,16 +27,13 @@ class MergingWindowSet:
     """Window → state window, in the iteration order of a `java.util.HashMap` (Flink: MergingWindowSet).
 
     Contents stay under the state window of the first merged window, so that a merge moves little state.
+    `is_touched` says whether any window came, went or grew since it was loaded.
 
     Args:
-        assigner: knows which windows merge.
         pairs: (window, state window) as persisted; later ones win.
         is_flink_exact: an element whose own window equals a merged session takes the session's place, as in
             Flink 2.3.0, which loses the session's contents; otherwise it joins the session. Only possible
             with dynamic gaps or a user's assigner.
-
-    Attributes:
-        is_touched: whether any window came, went or grew since it was loaded.
     """
 
     def __init__(
@@ -55,14 +52,11 @@ class MergingWindowSet:
         self.is_touched = False
 
     def state_window(self, window: Window) -> Window | None:
-        """The window under which contents are kept; None when the window is not in flight."""
         return self._mapping.get(window)
 
     def add_window(self, new: Window, on_merge: MergeFunction) -> Window:
-        """Add an element's own window, and return the window in which the element ends up.
-
-        `on_merge` is called once for each group of windows that merge, unless `new` lies inside a window in
-        flight.
+        """Add an element's own window; returns the window in which the element ends up. `on_merge` is called
+        once for each group of windows that merge, unless `new` lies inside a window in flight.
         """
         mapping = self._mapping
         if not mapping:
@@ -88,9 +82,7 @@ class MergingWindowSet:
         return result
 
     def _add_beside_one(self, new: Window, on_merge: MergeFunction) -> Window:
-        """`add_window` with exactly one window in flight, the most frequent case, without asking the
-        assigner.
-        """
+        """`add_window` with one window in flight, the most frequent case, without asking the assigner."""
         [(only, state_window)] = self._mapping.items()
         if not new.intersects(only):
             self._map_window(new, new)

@@ -32,9 +32,7 @@ MERGING_WINDOW_SET = ListStateDescriptor("merging-window-set")
 
 
 class MergingWindows:
-    """The windows in flight of all keys of one operator, which loads a key's set before an element or timer
-    and persists it afterwards. All arguments are the operator's own.
-    """
+    """All keys' windows in flight: loaded before a key's element or timer, and persisted afterwards."""
 
     def __init__(
         self,
@@ -72,9 +70,8 @@ class MergingWindows:
     ) -> None:
         """A MergeFunction: move the trigger's state and the contents, and drop the absorbed windows' timers.
 
-        Raises:
-            MergeIntoPastError: the merged window would already be collected.
-            OwnWindowError: it does not fit its declared class.
+        Raises MergeIntoPastError if the merged window would already be collected, OwnWindowError if it does
+        not fit its declared class.
         """
         if self._own_window_class is not None:
             self._own_window_class.check(result)

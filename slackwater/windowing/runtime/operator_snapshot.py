@@ -1,6 +1,4 @@
-"""The snapshot of an operator in memory: state, timers and open windows, taken by key group and restored into
-operators that may own other ranges. `windowing.snapshot` defines rows and files.
-"""
+"""An operator's snapshot in memory: state, timers, open windows; restored by operators of any range."""
 
 from __future__ import annotations
 
@@ -48,14 +46,9 @@ class OpenWindow(NamedTuple):
 
 @dataclass(frozen=True)
 class OperatorSnapshot:
-    """State and timers of one operator. Values are shared with the operator: take it when the operator stops,
-    or copy.
-
-    Attributes:
-        entries: keyed state.
-        timers: by service and ascending key group, without empty key groups.
-        watermark: Flink does not keep it; `initialize_watermark` restores it.
-        windows: the open windows; None when no log has recorded them.
+    """State and timers (by service and ascending key group, without empty ones) of one operator, not copied:
+    take it when the operator stops. Flink does not keep `watermark`; `initialize_watermark` restores it.
+    `windows` are the open ones; None when no log has recorded them.
     """
 
     entries: tuple[StateEntry, ...]
@@ -70,9 +63,8 @@ def take_snapshot(
     is_legacy: bool = False,
     holds_key: Callable[[Any], bool] | None = None,
 ) -> OperatorSnapshot:
-    """State and timers of `key_groups`, or only of those of their keys for which `holds_key` is true.
-
-    `is_legacy`: timers in the order of Flink's raw timer snapshots; see TimerQueue.legacy_snapshot.
+    """State and timers of `key_groups`, or only for their keys for which `holds_key` is true. `is_legacy`:
+    timers in the order of Flink's raw timer snapshots; see TimerQueue.legacy_snapshot.
     """
     timers = []
     for name, service in operator.time_services.services():

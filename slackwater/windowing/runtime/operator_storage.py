@@ -51,20 +51,17 @@ class OperatorStorage:
 
         with OperatorStorage(state="rocksdb", parent=folder) as storage:
             operator = window_operator(config, …, make_backend=storage.make_backend,
-            make_timer_queue=storage.make_timer_queue)
+                make_timer_queue=storage.make_timer_queue)
 
-    Closing a RocksDB state back end also closes the storage; closing twice is fine.
+    Closing a RocksDB state back end also closes the storage; closing twice is fine. Raises ConfigurationError
+    for RocksDB without `parent` or rocksdict, StateStorageError if the database cannot be opened.
 
     Args:
         state, timers: where each lives.
-        parent: folder on a local disk for the database's directory; required for RocksDB.
+        parent: folder on a local disk for the database's directory.
         memory_mb: for RocksDB's cache and write buffers.
         pickles: allow pickling values that are not plain for RocksDB.
         cache_size, is_flink_exact: of timers in RocksDB, see RocksDBCachingPriorityQueueSet.
-
-    Raises:
-        ConfigurationError: RocksDB without `parent`, or rocksdict is not installed.
-        StateStorageError: the database cannot be opened.
     """
 
     def __init__(

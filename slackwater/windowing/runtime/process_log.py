@@ -1,6 +1,4 @@
-"""The rows of a KeyedProcessFunction, each with the element or timer that caused it: the window log's
-counterpart. It is the operator's output, sees the runner's clock, and changes nothing.
-"""
+"""The rows of a KeyedProcessFunction, each with the element or timer that caused it; like the window log."""
 
 from __future__ import annotations
 
@@ -12,14 +10,10 @@ from slackwater.windowing.windows import Window
 
 
 class ProcessRow(NamedTuple):
-    """One row of the main output.
+    """One row of the main output; `timestamp` is the element's or event timer's, otherwise None.
 
     Attributes:
-        key: of the element or timer for which the function was called.
-        timestamp: of the element or event timer; None for a processing timer or an element without one.
         ordinal: 0, 1, …: position among the rows of this key and timestamp.
-        value: the function's result.
-        watermark: the watermark when the row was emitted.
         tick_end: end of the tick whose watermark called the function's timer; otherwise None.
         cause_arrival: arrival of the element for which the function was called; None for a timer.
     """
@@ -54,9 +48,7 @@ class ProcessLog:
         self._side_ordinals: defaultdict[tuple[str, Any, int | None], int] = defaultdict(int)
 
     def collect(self, value: Any, timestamp: int | None, window: Window, key: Any) -> None:
-        """A row of the main output; rows of event-time timers have a timestamp, of processing-time timers
-        not.
-        """
+        """A row of the main output; only rows of event-time timers and elements have a timestamp."""
         ordinal = self._ordinals[key, timestamp]
         self._ordinals[key, timestamp] = ordinal + 1
         tick_end = self.clock if self.cause_arrival is None and timestamp is not None else None

@@ -1,6 +1,4 @@
-"""Timers in RocksDB, in the order of key_group_partitioned_priority_queue.py: per key group a set with its
-first timers cached, across key groups a heap of these sets. `state.rocksdb.rows` lays out the rows.
-"""
+"""Timers in RocksDB, in the order of key_group_partitioned_priority_queue.py; rows: `state.rocksdb.rows`."""
 
 from __future__ import annotations
 
@@ -38,10 +36,6 @@ class RocksDBCachingPriorityQueueSet:
         cache_size: how many of the first timers are cached, at least 1.
         is_flink_exact: count and iterate as Flink does: from the seek hint on, unless all timers are cached.
             That misses live ones that were added below the hint.
-
-    Attributes:
-        priority: timestamp of the first timer, EMPTY_PRIORITY for none.
-        heap_index: kept by the heap of sets.
     """
 
     __slots__ = (
@@ -103,7 +97,6 @@ class RocksDBCachingPriorityQueueSet:
             self._update_head()
 
     def poll(self) -> bytes:
-        """Remove and return the first timer; there must be one."""
         row = self._cache.pop(0)
         self._rows.delete(row)
         if not self._cache:

@@ -42,10 +42,8 @@ class WindowsOwner(Protocol):
 
 class SharedWindows:
     """The windows of an operator for which `takes_together` holds. The operator still processes single
-    elements, and timers of processing time; the arguments are its own.
-
-    Attributes:
-        elements_taken: how many elements of the newest `process_elements` call precede the one in progress.
+    elements, and timers of processing time. `elements_taken` counts the elements that precede the one in
+    progress in the newest `process_elements` call.
     """
 
     def __init__(
@@ -73,17 +71,12 @@ class SharedWindows:
     def process_elements(
         self, key: Any, values: Sequence[Any], timestamps: Sequence[int], until: int
     ) -> None:
-        """Add several elements of one key that have the same windows. The watermark must not reach any of
-        these windows before the last element arrives.
+        """Add several elements of one key, none None, that have the same windows. The watermark must not
+        reach any of these windows before the last element arrives, at `until` (in ms).
 
         Only for operators without a transaction (`on_error="fail"`). The elements of one window come in their
-        order of arrival, unless its contents belong to a BulkAggregateFunction. After an exception,
-        `elements_taken` says how many had been added.
-
-        Args:
-            values: none of them None.
-            timestamps: in milliseconds; for a BulkAggregateFunction the first one alone is enough.
-            until: arrival of the last element, in milliseconds.
+        order of arrival, unless its contents belong to a BulkAggregateFunction, for which the first of the
+        timestamps (in ms) is enough. After an exception, `elements_taken` says how many had been added.
         """
         self._owner.current_key = key
         contents, listener, context, timers, self.elements_taken = (

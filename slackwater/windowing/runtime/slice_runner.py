@@ -1,6 +1,4 @@
-"""Drives an operator through one slice: sorted elements, a watermark timeline and a virtual clock. No I/O, no
-engine, no windows: restored from, and parked as, a snapshot in memory.
-"""
+"""Drives an operator through one slice: sorted elements, a watermark timeline, a virtual clock; no I/O."""
 
 from __future__ import annotations
 
@@ -24,8 +22,7 @@ _NO_RISE: Final = (2**63, LONG_MIN)  # a tick end after every moment
 
 class WatermarkTimeline(Protocol):
     """The slice's watermarks: `watermarks[i]` is emitted at `tick_ends[i]`; `initial` is in force before.
-    Windows whose last instant is at or before `collected_mark` were collected before the slice; Long.MIN for
-    none.
+    Windows whose last instant is at or before `collected_mark` were collected before; Long.MIN for none.
     """
 
     @property
@@ -95,7 +92,6 @@ class SliceRunner:
     `finish` once, read the results, and `close`.
 
     Args:
-        make_operator: creates the operator.
         log: what the operator reports to.
         key_groups: the range; elements of other key groups are refused.
         timeline: the slice's watermarks.
@@ -133,7 +129,6 @@ class SliceRunner:
         self._start(make_backend, make_timer_queue)
 
     def _start(self, make_backend: MakeBackend, make_timer_queue: MakeTimerQueue) -> None:
-        """Create the operator, empty, at the log's clock and watermark."""
         self._clock = ReplayProcessingTimeService(self._slice_log.clock)
         self._operator = self._make_operator(self._clock, make_backend, make_timer_queue)
         self._add_element = self._add_element_of(self._operator)
@@ -204,9 +199,7 @@ class SliceRunner:
     def snapshot(
         self, key_groups: KeyGroupRange | None = None, holds_key: Callable[[Any], bool] | None = None
     ) -> OperatorSnapshot:
-        """The snapshot to park, or the part of some key groups or keys (see `take_snapshot`). Taken when the
-        run is over: values are shared with the operator.
-        """
+        """The snapshot to park, or a part of it (see `take_snapshot`), after the run: values are shared."""
         return take_snapshot(self._operator, key_groups or self._key_groups, holds_key=holds_key)
 
     @property

@@ -1,6 +1,4 @@
-"""An estimate of an operator's memory from a sample of its entries, to decide whether it moves to RocksDB.
-Sizes are Python's `getsizeof`; the share of dictionaries and queues is a constant, measured once.
-"""
+"""Estimates an operator's memory from some entries, to decide whether it moves to RocksDB."""
 
 from __future__ import annotations
 

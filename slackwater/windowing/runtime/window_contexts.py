@@ -1,6 +1,4 @@
-"""The contexts of triggers and window functions: one object each per operator, set to a window before each
-call. They forward to the operator's timers, state and output, and decide nothing.
-"""
+"""Contexts of triggers and window functions: one each per operator, set to a window before each call."""
 
 from __future__ import annotations
 
@@ -18,11 +16,8 @@ from slackwater.windowing.windows import Window
 
 
 class OperatorTriggerContext:
-    """One operator's TriggerContext, OnMergeContext, AssignerContext and EvictorContext.
-
-    Attributes:
-        window: set by the operator before each call.
-        merged_windows: the absorbed windows, during `on_merge`.
+    """One operator's TriggerContext, OnMergeContext, AssignerContext and EvictorContext; the operator sets
+    `window` before each call, and `merged_windows`, the absorbed ones, during `on_merge`.
     """
 
     __slots__ = ("_backend", "_keys", "_timers", "merged_windows", "window")

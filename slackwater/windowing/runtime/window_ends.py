@@ -19,9 +19,7 @@ _CACHED_WINDOWS: Final = 4096
 
 
 class WindowEnds(dict[Window, tuple[int, int]]):
-    """`ends[window]` is (last instant, cleanup time). A dictionary, so that a cached window costs no call:
-    the next elements mostly have the same windows.
-    """
+    """`ends[window]` is (last instant, cleanup time). A dict, so a window that repeats costs no call."""
 
     def __init__(self, *, is_event_time: bool, allowed_lateness_ms: int) -> None:
         super().__init__()

@@ -1,6 +1,4 @@
-"""From the contents of a window to rows: how each kind of user function is called (Flink:
-runtime/operators/windowing/functions). They know neither state nor timers.
-"""
+"""Calls each kind of user function on a window's contents (Flink: runtime/operators/windowing/functions)."""
 
 from __future__ import annotations
 
@@ -62,8 +60,6 @@ class PassThrough(InternalWindowFunction):
 
 
 class IterableProcess(InternalWindowFunction):
-    """Calls a function on an iterable of the contents."""
-
     def __init__(
         self, function: ProcessWindowFunction | WindowFunction | ProcessAllWindowFunction | AllWindowFunction
     ) -> None:

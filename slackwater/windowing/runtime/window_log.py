@@ -1,6 +1,5 @@
-"""The history of each window: how many elements it took, how often it fired, and why. Flink forgets this; the
-table of panes needs it. As the operator's listener and output it sees each step and the runner's clock, and
-changes nothing.
+"""The history of each window, which Flink forgets and the table of panes needs. As the operator's listener
+and output the log sees each step and the runner's clock, and changes nothing.
 """
 
 from __future__ import annotations
@@ -24,9 +23,7 @@ class LoggedPane(NamedTuple):
         firing: 1, 2, …: number of the window's firing.
         ordinal: 0, 1, …: position among the rows of the firing.
         kind: early, on_time, late, count or withdrawn.
-        result: the window function's result.
         elements: number of elements that the window has accepted.
-        watermark: when it fired.
         tick_end: end of the tick whose watermark fired it; None when an element did.
         cause_arrival: arrival of the element that fired or absorbed it; None when a timer did.
     """
@@ -44,12 +41,8 @@ class LoggedPane(NamedTuple):
 
 
 class LoggedLateElement(NamedTuple):
-    """An element that no window took and whose own timestamp is late, as in Flink's late side output.
-
-    Attributes:
-        position: how many elements had been processed before it.
-        windows: the windows that it missed; empty when it was assigned none.
-        watermark: the watermark when the element arrived.
+    """An element that no window took and whose own timestamp is late, as in Flink's late side output:
+    `position` elements were processed before it, `windows` are the ones that it missed, if any.
     """
 
     position: int
@@ -61,13 +54,11 @@ class LoggedLateElement(NamedTuple):
 
 
 class SideRow(NamedTuple):
-    """One row of the side output `tag`.
+    """One row of the side output `tag`; `timestamp` in milliseconds.
 
     Attributes:
-        key, window: for which the function wrote it.
         firing: 1, 2, …: the window's firing that wrote it; None when the window was being cleared.
         ordinal: 0, 1, …: position among the rows of that firing, or clearing, and tag.
-        timestamp: in milliseconds; None for none.
     """
 
     tag: str
@@ -81,14 +72,9 @@ class SideRow(NamedTuple):
 
 @dataclass(slots=True)
 class WindowLife:
-    """The history of one open window; times in milliseconds, None before the first.
-
-    Attributes:
-        elements: accepted so far, over all firings and purges.
-        firings: so far.
-        unfired_elements: elements that have not been in a firing yet.
-        last_fired_at: the clock at the newest firing.
-        first_arrival, last_arrival: clock at the first and newest element.
+    """The history of one open window; times in milliseconds, None before the first. `elements` were accepted
+    so far, over all firings and purges; `unfired_elements` of them have not been in a firing yet;
+    `last_fired_at` is the clock at the newest firing.
     """
 
     elements: int = 0
@@ -131,21 +117,16 @@ class Tally:
 
 class WindowLog:
     """Records the history of every open window and the rows of every firing. The runner sets `clock` and
-    `watermark` before it drives the operator.
-
-    Args:
-        accumulates: whether a firing replaces the one before it.
-        is_event_time: the domain of the windows.
+    `watermark` before it drives the operator, and counts `elements_processed`.
 
     Attributes:
+        accumulates: whether a firing replaces the one before it.
         lives: window → key → life, from the first element to the cleanup, purged windows included; no inner
             dict is empty.
         panes, late_elements, side_rows: in the order in which the operator emitted them.
-        elements_processed: counted by the runner.
         processing_time: the operator's clock, which stops at timers on its way to `clock`; set by the
             operator's creator.
-        tally: counts since the log was created.
-        assignments_added: how often a window has taken an element since then.
+        assignments_added: how often a window has taken an element since the log was created.
         assignments_cleaned: elements of windows that were collected since then.
     """
 
@@ -308,9 +289,7 @@ class WindowLog:
         """Nothing: a purged window stays open."""
 
     def windows_merged(self, key: Any, result: Window, absorbed_windows: Sequence[Window]) -> None:
-        """`result` opens with the elements of the absorbed windows, and counts its firings from 1. The rows
-        of an absorbed window that has fired are withdrawn.
-        """
+        """`result` opens with the absorbed windows' elements; rows of those that have fired are withdrawn."""
         if len(absorbed_windows) == 1 and not self.lives[absorbed_windows[0]][key].firings:
             life = self._close_window(key, absorbed_windows[0])
             assert life is not None

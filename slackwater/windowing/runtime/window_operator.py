@@ -61,8 +61,6 @@ class WindowOperator:
     the watermark says. Flink, restored with more lateness, creates them again.
 
     Attributes:
-        current_key: key of the element or timer that is being processed.
-        backend: all keyed state.
         time_services: the timer service, under the name "window-timers".
         late_records_dropped: Flink's numLateRecordsDropped.
         shared_windows: takes elements together, where assigner and trigger allow it; None elsewhere.
@@ -172,12 +170,8 @@ class WindowOperator:
         self.time_services.initialize_watermark(timestamp)
 
     def process_element(self, key: Any, value: Any, timestamp: int | None) -> None:
-        """Add one element to its windows, and fire those whose trigger says so.
-
-        Args:
-            key: of the operator's key type and range.
-            value: any object; contents hold on to it.
-            timestamp: milliseconds; None for an element without one.
+        """Add one element to its windows, and fire those whose trigger says so. Contents hold on to `value`;
+        `timestamp` is in milliseconds, None for an element without one.
 
         Raises:
             UserCodeError: a function of the user raised.
@@ -343,7 +337,6 @@ class WindowOperator:
     def _obey(
         self, result: TriggerResult, key: Any, window: Window, state_window: Window, by: FiredBy | None
     ) -> None:
-        """Fire, purge, or both, in this order."""
         if not isinstance(result, TriggerResult):
             raise TypeError(f"{self._trigger!r} answered {result!r}; a trigger answers with a TriggerResult.")
         if result is FIRE_AND_PURGE and not self._trigger.purges:
@@ -372,8 +365,8 @@ class WindowOperator:
                 self._listener.window_purged(key, window)
 
     def emit_contents(self, key: Any, window: Window, state_window: Window, contents: Any) -> None:
-        """Emit the rows of a firing; also called by SharedWindows. A list in memory is copied for the
-        function; a long list in RocksDB is read as the function iterates.
+        """Emit the rows of a firing; also called by SharedWindows. The function gets a copy of a list in
+        memory; a long list in RocksDB is read as it iterates.
         """
         is_copied = self._are_contents_listed and type(contents) is list
         self._emit(key, window, list(contents) if is_copied else contents)
@@ -389,10 +382,7 @@ class WindowOperator:
 
     def collect_expired(self, key: Any, window: Window) -> None:
         """Collect a restored window that is past its cleanup time because the allowed lateness is now
-        shorter, without waiting for its timer or asking its trigger.
-
-        Raises:
-            UserCodeError: the trigger or the function has raised.
+        shorter, without waiting for its timer or asking its trigger. Raises UserCodeError.
         """
         self.current_key = key
         self._context.window = window

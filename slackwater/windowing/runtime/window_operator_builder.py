@@ -1,6 +1,4 @@
-"""From a user's declarations to a WindowOperatorConfig: state, function, and invalid combinations (Flink:
-WindowOperatorBuilder and the checks of WindowedStream).
-"""
+"""From declarations to a checked WindowOperatorConfig (Flink: WindowOperatorBuilder, WindowedStream)."""
 
 from __future__ import annotations
 
@@ -44,9 +42,8 @@ AnyWindowFunction = KeyedWindowFunction | ProcessAllWindowFunction | AllWindowFu
 
 
 class WindowOperatorBuilder:
-    """Collects choices; `reduce`, `aggregate` or `process` ends with a config.
-
-    `key_selector` is element → key, or None when the caller has the keys.
+    """Collects choices; `reduce`, `aggregate` or `process` ends with a config. `key_selector` is element →
+    key, or None when the caller has the keys.
     """
 
     def __init__(

@@ -20,11 +20,9 @@ class WindowOperatorConfig:
 
     Attributes:
         key_selector: element → key; None when callers have the keys.
-        assigner, trigger, evictor: as declared; the default trigger is the assigner's.
         allowed_lateness_ms: how long after its last instant a window of event time stays.
         has_late_output: late elements go to the late side output instead of being counted and dropped.
-        contents: the state of a window's contents.
-        function: turns contents into rows.
+        contents: the state of a window's contents, which `function` turns into rows.
         is_flink_exact: reproduce Flink's loss of a session, see MergingWindowSet.
     """
 

@@ -54,8 +54,6 @@ def window_operator(
     """An operator for `config`, new and unopened.
 
     Args:
-        config: from a WindowOperatorBuilder.
-        output: where rows go.
         clock: processing time, moved by the caller.
         key_groups: the range of keys; default: all.
         max_parallelism: number of key groups, fixed for the life of the state.

@@ -1,6 +1,4 @@
-"""Cleanup timers of a snapshot that was taken under another allowed lateness, moved to their declared times.
-Whole columns of the table `timers`; one comparison if every row has its time already.
-"""
+"""Moves a snapshot's cleanup timers to the declared allowed lateness; one comparison if none moves."""
 
 from __future__ import annotations
 
@@ -16,8 +14,7 @@ _FIRES_TOO: Final = "fire+cleanup"
 
 
 def with_declared_cleanup(rows: pa.Table, layout: SnapshotLayout) -> pa.Table:
-    """`rows` of `timers` with every cleanup timer at its window's last instant + the layout's allowed
-    lateness.
+    """`rows` of `timers` with every cleanup timer at its window's last instant + the layout's lateness.
 
     A timer that also fires its window stays, and the window gets a cleanup timer of its own. A trigger's
     timer at the moment of the old cleanup moves along. Flink moves nothing: there, windows restored under

@@ -1,6 +1,5 @@
-"""Snapshots of operators ↔ rows of `window_state`, `keyed_state` and `timers`, for any operator, key-group
-range and state back end. Arrow in memory (files.py writes files); shared by the engine and the conformance
-player.
+"""Snapshots of operators ↔ Arrow rows of `window_state`, `keyed_state` and `timers`, for any operator,
+key-group range and state back end. files.py writes files.
 """
 
 from __future__ import annotations
@@ -36,18 +35,14 @@ class SnapshotCodec:
         self.schemas = layout.schemas()
 
     def to_tables(self, snapshot: OperatorSnapshot) -> SnapshotTables:
-        """The rows of a snapshot, in this release's format and without the watermark.
-
-        Raises:
-            SnapshotValueError: a value has neither a column nor a JSON form.
-            SnapshotTimeError: a time has no timestamp.
+        """The rows of a snapshot, in this release's format and without the watermark. Raises
+        SnapshotValueError for a value without column and JSON form, SnapshotTimeError for a time without
+        timestamp.
         """
         return SnapshotTables(*map(pa.concat_tables, zip(*self.parts(snapshot), strict=True)))
 
     def parts(self, snapshot: OperatorSnapshot) -> Iterator[SnapshotTables]:
-        """The rows of `to_tables`: first all but long lists, then pieces of these, about 8 MB of text at a
-        time.
-        """
+        """The rows of `to_tables`: first all but long lists, then pieces of these, 8 MB of text at a time."""
         rows, windowless_entries, long_lists = split_entries(snapshot, self.layout)
         timers = timer_rows(snapshot.timers, self.layout)
         yield SnapshotTables(
@@ -60,7 +55,6 @@ class SnapshotCodec:
             yield self.no_rows()._replace(keyed_state=pieces)
 
     def no_rows(self) -> SnapshotTables:
-        """The tables of an empty snapshot."""
         return SnapshotTables(*(self.schemas[name].empty_table() for name in SnapshotTables._fields))
 
     def from_tables(
@@ -76,7 +70,6 @@ class SnapshotCodec:
 
         Args:
             tables: may have more columns, in any order, and may hold several snapshots.
-            version: the rows' format.
             watermark: of the snapshot; rows do not hold it.
             pieces: of a caller that passes parts of a snapshot in turn: missing pieces of a list may be in a
                 later part. The caller calls its `require_complete` in the end.

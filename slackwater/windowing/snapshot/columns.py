@@ -19,13 +19,9 @@ Columns = tuple[tuple[str, pa.DataType], ...]
 def snapshot_columns(
     keys: Columns, contents: Columns, states: Columns, windows: Columns = ()
 ) -> Mapping[str, Columns]:
-    """Table name → its columns, without those that name a run.
-
-    Args:
-        keys: the key columns.
-        contents: the typed columns for the contents of windows.
-        states: the typed columns of declared states.
-        windows: the columns that a user's class of windows declares.
+    """Table name → its columns, without those that name a run: `contents` are typed columns for the contents
+    of windows, `states` for declared states, and `windows` the columns that a user's class of windows
+    declares.
     """
     key: Columns = (("key_group", INT), *keys)
     return {

@@ -1,6 +1,4 @@
-"""A hash of rows that depends on their values alone, not on order, files, or width of types: (number of rows,
-sums mod 2**64 of the two halves of each row's fingerprint).
-"""
+"""A hash of rows that depends on their values alone, not on order, files, or width of types."""
 
 from __future__ import annotations
 
@@ -29,9 +27,7 @@ def row_digests(table: pa.Table, names: Sequence[str], prefix: str = "") -> list
 
 
 class ContentHash:
-    """The content hash of the rows added so far, in any order and in any pieces: `rows`, their number; `high`
-    and `low`, the sums of the halves of their fingerprints, mod 2**64.
-    """
+    """The hash of rows added in any order: their number, and sums of fingerprint halves, mod 2**64."""
 
     def __init__(self, rows: int = 0, high: int = 0, low: int = 0) -> None:
         self.rows = rows

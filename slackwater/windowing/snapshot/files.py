@@ -1,6 +1,4 @@
-"""Snapshot rows as Parquet bytes and back, with the format's version in each file's metadata. Sorted rows
-keep files small and let a reader skip key groups; the caller decides where the bytes go.
-"""
+"""Snapshot rows as Parquet bytes, with the format's version in each file. Sorted rows keep files small."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ _DIFFERENCE_ENCODINGS: Final = {
 
 
 def parquet_options(schema: pa.Schema) -> dict[str, Any]:
-    """Options of `pyarrow.parquet.write_table` for rows of a snapshot, with encodings that every Delta reader
+    """Options of `pyarrow.parquet.write_table` for rows of a snapshot: encodings that every Delta reader
     knows.
 
     Sorted keys and arrivals, whose values hardly repeat, are delta-encoded, other columns dictionary-encoded.
@@ -54,7 +52,6 @@ def _columns_with_differences(schema: pa.Schema) -> list[str]:
 
 
 def write_rows(rows: pa.Table) -> pa.Buffer:
-    """One table of a snapshot as a Parquet file."""
     sink = pa.BufferOutputStream()
     rows_with_version = rows.replace_schema_metadata({_VERSION: str(FORMAT_VERSION).encode()})
     pq.write_table(rows_with_version, sink, **parquet_options(rows.schema))
@@ -71,7 +68,6 @@ def read_rows(data: Any) -> tuple[pa.Table, int]:
 
 
 def write_tables(tables: SnapshotTables) -> tuple[pa.Buffer, ...]:
-    """One file per table."""
     return tuple(write_rows(rows) for rows in tables)
 
 

@@ -1,6 +1,4 @@
-"""Python values as canonical JSON text: equal values give equal text, and reading returns the same value and
-type. Types that JSON lacks are an object with one key, a tag that begins with `$`.
-"""
+"""Python values as canonical JSON text: equal values give equal text; reading returns value and type."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ Encode = Callable[[Any, bool], Any]
 
 
 class JsonValues:
-    """Values ↔ JSON text.
+    """Values ↔ JSON text. Types that JSON lacks are an object with one key, a tag that begins with `$`.
 
     | tag | value |
     |---|---|
@@ -50,12 +48,9 @@ class JsonValues:
     | `$record` | [name of a declared named tuple, its fields] |
     | `$pickle` | base64 of a pickle |
 
-    A dict keeps its order, which its owner can see.
-
-    Args:
-        records: named tuples that state may hold, identified by their class names.
-        pickles: allow pickling values of other types and reading pickles, which are code: only for one's own
-            rows.
+    A dict keeps its order, which its owner can see. `records` are the named tuples that state may hold,
+    identified by their class names; `pickles` allows pickling values of other types and reading pickles,
+    which are code: only for one's own rows.
     """
 
     def __init__(self, records: Iterable[type] = (), pickles: bool = False) -> None:
@@ -105,9 +100,7 @@ class JsonValues:
         return text
 
     def loads(self, text: str) -> Any:
-        """The value of a text. Raises SnapshotFormatError, and PickleRefusedError where pickles are not
-        allowed.
-        """
+        """Raises SnapshotFormatError, and PickleRefusedError where pickles are not allowed."""
         try:
             return json.loads(text, object_hook=self._decode)
         except json.JSONDecodeError as error:

@@ -1,6 +1,5 @@
 """State without an open window ↔ rows of `keyed_state`: a row per state and namespace, per entry of a map,
-and per piece of any long list. A state with a declared SQL type has its own column; others are JSON with
-their kind.
+and per piece of a long list. A declared SQL type has its own column; other values are JSON with their kind.
 """
 
 from __future__ import annotations
@@ -34,9 +33,8 @@ class _Row(NamedTuple):
 
 
 def keyed_table(entries: list[StateEntry], layout: SnapshotLayout) -> pa.Table:
-    """Rows of `keyed_state`, sorted; the entries of a map in the map's order.
-
-    Raises SnapshotValueError for a value that is not of its state's declared type, or has no JSON form.
+    """Rows of `keyed_state`, sorted; the entries of a map in the map's order. Raises SnapshotValueError for a
+    value that is not of its state's declared type, or has no JSON form.
     """
     schema = layout.schemas()["keyed_state"]
     if not entries:
@@ -109,8 +107,8 @@ def _typed_contents(layout: SnapshotLayout, state_name: str) -> ContentsColumns 
 
 
 def restore_keyed(rows: pa.Table, layout: SnapshotLayout, pieces: PieceOrder) -> list[StateEntry]:
-    """The inverse of `keyed_table` and `piece_tables`. A long list is several entries in order; a piece that
-    comes before an earlier one waits in `pieces`.
+    """The inverse of `keyed_table` and `piece_tables`. A long list is several entries; pieces wait for
+    earlier ones in `pieces`.
     """
     if not rows.num_rows:
         return []

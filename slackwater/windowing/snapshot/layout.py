@@ -28,10 +28,8 @@ from slackwater.windowing.windows import Window
 class ContentsColumns(Protocol):
     """Typed columns for the contents of windows, where their parts are known.
 
-    Attributes:
-        columns: name and type of each.
-        is_commutative: contents depend on the elements alone, not on their order: then a merged session's are
-            stored under the session's own bounds.
+    `is_commutative`: contents depend on the elements alone, not on their order: then a merged session's are
+    stored under the session's own bounds.
     """
 
     columns: Columns
@@ -41,9 +39,7 @@ class ContentsColumns(Protocol):
         """One array per column, null in each for a window without contents (None)."""
 
     def texts(self, contents: Sequence[Any]) -> list[str | None]:
-        """The part of each that has no typed column, as JSON for the column `contents`, or None. Never
-        ``[]``, which marks a window without contents.
-        """
+        """The part of each without typed column, as JSON or None; never ``[]``: a window without contents."""
 
     def values(self, rows: pa.Table) -> list[Any]:
         """The inverse of `arrays` and `texts`, for rows that all have contents."""
@@ -58,7 +54,6 @@ class WindowLayout:
         columns: typed columns for them; None when they are JSON.
         merges: windows merge, so the sessions in flight are part of the state.
         trigger: declares its states, and whether it fires on timers.
-        is_event_time: the domain of cleanup timers.
         allowed_lateness_ms: how long after its last instant a window of event time is collected.
     """
 
@@ -90,9 +85,7 @@ class SnapshotLayout:
     """The tables of one operator's snapshots.
 
     Attributes:
-        keys: the key columns.
         windows: None for a KeyedProcessFunction.
-        window_columns: the columns of windows.
         states: declared states without a window; those with a SQL type have a column each, `<state>__value`.
         json: writes values without a column.
         keeps_timer_order: timers keep the snapshot's order, because the order mode's ties are the history of
@@ -151,7 +144,6 @@ class SnapshotLayout:
         json: JsonValues | None = None,
         order_mode: OrderMode = OrderMode.ROCKSDB,
     ) -> SnapshotLayout:
-        """The layout of a KeyedProcessFunction's operator."""
         columns = KeyColumns.for_key_type(key_type) if keys is None else keys
         return cls(
             keys=columns,
@@ -171,7 +163,6 @@ class SnapshotLayout:
         }
 
     def kinds(self) -> dict[str, str]:
-        """State name → kind, of the declared states."""
         return {state.name: state.kind for state in self.states}
 
     def schemas(self) -> dict[str, pa.Schema]:

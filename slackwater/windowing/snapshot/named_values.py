@@ -1,6 +1,4 @@
-"""Several named states of one key and window as one JSON text, `{name: {kind: value}}`, and single values
-with their kind. Names and the entries of maps are in canonical order, because their own order means nothing.
-"""
+"""Named states of one key and window as one JSON text, `{name: {kind: value}}`, in canonical order."""
 
 from __future__ import annotations
 
@@ -55,5 +53,4 @@ def dump_states(
 
 
 def load_states(json: JsonValues, text: str | None) -> dict[str, dict[str, Any]]:
-    """The inverse of `dump_states`."""
     return {} if text is None else json.loads(text)

@@ -1,6 +1,4 @@
-"""The canonical bytes of a row, which depend on its values alone, not on types and buffers. `encode_value` is
-the definition; `encode_rows` gives the same bytes column by column.
-"""
+"""The canonical bytes of a row, by its values alone; `encode_rows` is `encode_value`, column by column."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Times between the core's milliseconds and UTC timestamp columns in microseconds. Long.MAX is never, and
-null in a column that allows it; nothing else is rounded or clipped.
-"""
+"""Milliseconds ↔ UTC timestamps in microseconds, never rounded; Long.MAX is never, null where allowed."""
 
 from __future__ import annotations
 
@@ -48,7 +46,6 @@ def times_to_ms(column: pa.ChunkedArray) -> list[int | None]:
 
 
 def sort_rows(rows: pa.Table, names: Sequence[str]) -> pa.Table:
-    """`rows` in ascending order of the columns, stable."""
     if rows.num_rows < 2:
         return rows
     return rows.take(pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in names]))

@@ -1,6 +1,4 @@
-"""The version of the tables' format, and the steps that migrate rows of earlier versions. A change of the
-format raises FORMAT_VERSION, adds its step to STEPS and keeps a snapshot of the version before as test data.
-"""
+"""The tables' format version and migrations: a change raises FORMAT_VERSION, adds a step, keeps test data."""
 
 from __future__ import annotations
 
@@ -15,8 +13,6 @@ FORMAT_VERSION: Final = 1
 
 
 class SnapshotTables(NamedTuple):
-    """The rows of a snapshot, without the columns that name a run."""
-
     window_state: pa.Table
     keyed_state: pa.Table
     timers: pa.Table
@@ -31,10 +27,8 @@ STEPS: Final[Mapping[int, Step]] = {}
 def migrate(
     tables: SnapshotTables, version: int, steps: Mapping[int, Step] = STEPS, target: int = FORMAT_VERSION
 ) -> SnapshotTables:
-    """`tables` of format `version` in the format `target`.
-
-    Raises:
-        SnapshotVersionError: the version is newer, or a step is missing.
+    """`tables` of format `version` in the format `target`. Raises SnapshotVersionError for a newer version or
+    a missing step.
     """
     if version > target:
         raise SnapshotVersionError(

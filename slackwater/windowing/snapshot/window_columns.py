@@ -35,7 +35,6 @@ class WindowColumns:
 
     @property
     def own_columns(self) -> Columns:
-        """The columns that a user's class declares."""
         return (
             ()
             if self.own_class is None

@@ -1,6 +1,4 @@
-"""Open windows ↔ rows of `window_state`: contents, state of trigger and function, and history. A window has a
-row from its first element to its cleanup; state of collected windows is in `keyed_state`.
-"""
+"""Open windows, from first element to cleanup ↔ rows of `window_state`; others are in `keyed_state`."""
 
 from __future__ import annotations
 
@@ -40,13 +38,9 @@ WindowId = tuple[Any, Window]
 
 @dataclass(slots=True)
 class WindowRow:
-    """One row before it becomes columns.
-
-    Attributes:
-        state_window: where a session's contents are kept; None when windows do not merge.
-        place: among the sessions of the key as they were persisted, where that order shows; else 0.
-        contents: _ABSENT when there are none.
-        trigger, user: state name → tagged value.
+    """One row before it becomes columns. `state_window` is where a session's contents are kept; `place` is
+    its place among the key's sessions as they were persisted, where that order shows; `contents` is _ABSENT
+    when there are none; `trigger` and `user` are state name → tagged value.
     """
 
     key_group: int
@@ -71,11 +65,8 @@ def split_entries(
     snapshot: OperatorSnapshot, layout: SnapshotLayout
 ) -> tuple[list[WindowRow], list[StateEntry], list[LongList]]:
     """(rows of the open windows; state without a window or of a collected window; long lists, whatever they
-    belong to).
-
-    Open windows are listed in `snapshot.windows`. If no log has recorded them (None), they are the sessions
-    in flight or, when windows do not merge, the windows that have any state. The global window is always
-    open.
+    belong to). If no log has recorded `snapshot.windows` (None), open are the sessions in flight or, when
+    windows do not merge, the windows that have any state. The global window is always open.
     """
     long_lists: list[LongList] = []
 
@@ -159,8 +150,8 @@ def _add_sessions(
 
 
 def _has_shared_bucket(windows: list[Window]) -> bool:
-    """Whether the HashMap built from the windows shows the order in which they were persisted:
-    MergingWindowSet's constructor inserts them in the list's order, which those that share a bucket keep.
+    """Whether the windows' HashMap shows the order in which they were persisted: MergingWindowSet's
+    constructor inserts them in the list's order, which windows that share a bucket keep.
     """
     forwards, backwards = (hash_order(order, java_hash) for order in (windows, reversed(windows)))
     return forwards != backwards

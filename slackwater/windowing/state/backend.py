@@ -1,6 +1,4 @@
-"""The Protocols of a state back end: five kinds of state, each by key and namespace (a window, or None), and
-the entries that snapshots read and write.
-"""
+"""The Protocols of a state back end: five kinds of state, by key and namespace (a window, or None)."""
 
 from __future__ import annotations
 
@@ -50,7 +48,7 @@ class InternalValueState(InternalState, Protocol):
 
 class InternalAppendingState(InternalState, Protocol):
     def add(self, key: Any, namespace: Any, value: Any) -> bool:
-        """Fold or append. Reducing and aggregating state take None for clear. False if there was an entry
+        """Fold or append; reducing and aggregating state take None for clear. False if there was an entry
         before; a back end that would have to look returns True.
         """
 
@@ -92,9 +90,7 @@ class StateBackend(Protocol):
     """All keyed state of one operator. Closed once, by its owner."""
 
     def state(self, descriptor: StateDescriptor) -> Any:
-        """The internal state of the descriptor's kind and name, created at the first call. Raises
-        StateAccessError when the name is in use for another kind.
-        """
+        """The descriptor's internal state, created at first. StateAccessError: the name has another kind."""
 
     def states(self) -> Iterator[InternalState]:
         """All states created so far, in order."""

@@ -1,6 +1,4 @@
-"""The state handles that users hold: state of the operator's current key, in one namespace. Thin views of a
-back end's five kinds of state; a function may keep a handle or drop it after one call.
-"""
+"""The state handles that users hold: thin views of the current key's state in one namespace."""
 
 from __future__ import annotations
 
@@ -36,7 +34,6 @@ class ValueState:
         self._state, self._keys, self._namespace = state, keys, namespace
 
     def value(self) -> Any:
-        """The value, or the descriptor's default."""
         return self._state.value(self._keys.current_key, self._namespace)
 
     def update(self, value: Any) -> None:
@@ -49,8 +46,7 @@ class ValueState:
 
 class ListState:
     """A list of the current key, in order of arrival (Flink: ListState). Iterating over the state itself
-    reads a long list of RocksDB as it goes, so that it need not fit in memory; do not clear or replace it
-    meanwhile.
+    reads a long list of RocksDB piece by piece; do not clear or replace it meanwhile.
     """
 
     __slots__ = ("_keys", "_namespace", "_state")

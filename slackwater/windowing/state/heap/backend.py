@@ -29,12 +29,8 @@ from slackwater.windowing.state.journal import UndoJournal
 
 
 class HeapStateBackend:
-    """A StateBackend in memory.
-
-    Args:
-        key_group_of: maps a key to its key group, e.g. a KeyGroupIndex's `__getitem__`.
-        order_mode: decides the argument order of merges.
-        journal: where to note how to undo each change; None for none.
+    """A StateBackend in memory. `key_group_of` is e.g. a KeyGroupIndex's `__getitem__`; `order_mode` decides
+    the argument order of merges; `journal` is where to note how to undo each change, None for none.
     """
 
     def __init__(

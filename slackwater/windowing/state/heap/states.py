@@ -30,7 +30,6 @@ class _HeapState:
         self._journal = journal
 
     def get_raw(self, key: Any, namespace: Any) -> Any:
-        """The stored value, None when there is no entry."""
         rows = self.rows.get(namespace)
         return None if rows is None else rows.get(key)
 
@@ -48,7 +47,6 @@ class _HeapState:
             rows[key] = value
 
     def remove(self, key: Any, namespace: Any) -> Any:
-        """Remove the entry and return its value, or None."""
         rows = self.rows.get(namespace)
         if rows is None:
             return None
@@ -79,8 +77,6 @@ class _HeapState:
 
 
 class HeapValueState(_HeapState):
-    """Flink: HeapValueState."""
-
     descriptor: ValueStateDescriptor
 
     def value(self, key: Any, namespace: Any) -> Any:
@@ -95,8 +91,6 @@ class HeapValueState(_HeapState):
 
 
 class HeapListState(_HeapState):
-    """Flink: HeapListState."""
-
     descriptor: ListStateDescriptor
 
     get = _HeapState.get_raw
@@ -138,8 +132,6 @@ class HeapListState(_HeapState):
 
 
 class HeapMapState(_HeapState):
-    """Flink: HeapMapState."""
-
     descriptor: MapStateDescriptor
 
     def get_entry(self, key: Any, namespace: Any, map_key: Any, default: Any = None) -> Any:
@@ -181,8 +173,6 @@ class HeapMapState(_HeapState):
 
 
 class _HeapMergingState(_HeapState):
-    """One folded value for each key and namespace."""
-
     def __init__(
         self, descriptor: StateDescriptor, journal: UndoJournal | None, merges_target_first: bool
     ) -> None:
@@ -212,8 +202,6 @@ class _HeapMergingState(_HeapState):
 
 
 class HeapReducingState(_HeapMergingState):
-    """Flink: HeapReducingState."""
-
     descriptor: ReducingStateDescriptor
 
     def __init__(

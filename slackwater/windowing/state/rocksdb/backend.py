@@ -1,6 +1,4 @@
-"""State in RocksDB: one column family for each state (Flink: RocksDBKeyedStateBackend). `states`,
-`list_state` and `map_state` define rows, `database` stores them.
-"""
+"""State in RocksDB, a column family per state (Flink: RocksDBKeyedStateBackend); `database` stores rows."""
 
 from __future__ import annotations
 
@@ -38,12 +36,8 @@ from slackwater.windowing.state.rocksdb.states import (
 
 
 class RocksDBStateBackend:
-    """A StateBackend in RocksDB. Arguments as for HeapStateBackend, and:
-
-    Args:
-        database: open; `close` closes it.
-        key_type: of the operator's keys.
-        pickles: allow pickling values and windows that are not plain; otherwise they are refused.
+    """A StateBackend in RocksDB. Arguments as for HeapStateBackend, and an open `database`, which `close`
+    closes; `pickles` allows pickling values and windows that are not plain; otherwise they are refused.
     """
 
     def __init__(

@@ -34,10 +34,9 @@ _ABSENT: Final = object()
 
 
 class ColumnFamily:
-    """Rows in the unsigned order of their keys. Created by `RocksDBDatabase.column_family`.
-
-    Writes wait in a dictionary, which reads look into first, and go to RocksDB in sorted batches; the first
-    batch creates the column family.
+    """Rows in the unsigned order of their keys; see `RocksDBDatabase.column_family`. Writes wait in a
+    dictionary, which reads look into first, and go to RocksDB in sorted batches; the first one creates the
+    column family.
     """
 
     def __init__(self, database: Any, name: str, options: Any, write_options: Any) -> None:
@@ -90,7 +89,6 @@ class ColumnFamily:
             start = rows[-1][0] + b"\x00"
 
     def flush(self) -> None:
-        """Write the waiting rows to RocksDB."""
         pending = self._pending
         if not pending:
             return
@@ -130,15 +128,12 @@ class RocksDBDatabase:
     fork.
 
     While any is open, the process's RocksDB threads run; closing the last one ends them, for all users of
-    RocksDB in the process.
+    RocksDB in the process. Raises StateStorageError if the directory `path` cannot be created or opened.
 
     Args:
         parent: folder on a local disk, created if missing. The directory gets a unique name in it;
             directories left by killed processes are deleted first.
         memory_mb: of block cache and write buffers together; indices and filters add about 2 bytes a row.
-
-    Raises:
-        StateStorageError: the directory `path` cannot be created or opened.
     """
 
     _open_databases: ClassVar[set[RocksDBDatabase]] = set()

@@ -101,7 +101,6 @@ class RocksDBListState(RocksDBState):
                 self._delete_list(row)
 
     def _list_at(self, row: bytes, value_bytes: bytes) -> Sequence[Any]:
-        """The list whose row holds `value_bytes`."""
         if _Header.of(value_bytes).chunks < LONG_LIST_CHUNKS:
             return self.values.read_all(b"".join(self._blocks(row, value_bytes)))
         return StoredList(self, row, value_bytes)
@@ -130,9 +129,7 @@ class RocksDBListState(RocksDBState):
             self._unflushed_chunks = 0
 
     def _blocks(self, row: bytes, value_bytes: bytes) -> Iterator[bytes]:
-        """The bytes of the elements of the list whose row holds `value_bytes`, a chunk at a time. Raises
-        StateAccessError if the list was cleared or replaced since.
-        """
+        """The bytes of the list's elements, by chunk. StateAccessError if it was cleared or replaced."""
         header = _Header.of(value_bytes)
         for number in range(header.chunks):
             block = self.rows.get(row + _chunk_number(number))
@@ -159,8 +156,7 @@ class RocksDBListState(RocksDBState):
 
 class StoredList(Sequence[Any]):
     """A long list of RocksDB as it was when requested, read a few kilobytes at a time in each iteration.
-    Equal to a list of equal elements. Reading raises StateAccessError after its state was cleared or
-    replaced.
+    Reading raises StateAccessError after its state was cleared or replaced.
     """
 
     __hash__ = None  # type: ignore[assignment]  # equal to lists, which have none

@@ -1,6 +1,4 @@
-"""Which keys of a map in state are one key: those that a Python dictionary takes for one. Rows are found by
-the bytes of their key, and 1, 1.0 and True differ in bytes, so all equal keys share one plain value.
-"""
+"""Map keys that a Python dictionary takes for one are one: 1, 1.0 and True share one plain value's bytes."""
 
 from __future__ import annotations
 

@@ -16,10 +16,8 @@ _SAME_KEY: Final = b"\x00"
 
 class RocksDBMapState(RocksDBState):
     """Flink: RocksDBMapState. A row for each entry: the ordinal of its insertion (8 bytes), its key (or 00
-    where the row's own key has it), its value.
-
-    Unlike Flink's, it iterates in order of insertion, as the heap's does, so that results do not depend on
-    where state lives.
+    where the row's own key has it), its value. Unlike Flink's, it iterates in order of insertion, as the
+    heap's does, so that results do not depend on where state lives.
     """
 
     descriptor: MapStateDescriptor

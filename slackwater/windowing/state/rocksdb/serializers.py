@@ -88,11 +88,8 @@ class PlainSerializer:
 
     Exact types only: a value is read back with the type that was written. Named tuples have a number that
     this object assigns, so bytes are read by the serializer that wrote them, or by one that has met the same
-    types in the same order.
-
-    Args:
-        state_name: whose values they are, for errors.
-        pickles: allow pickling other objects. A pickle is code: only the writer may hold the bytes.
+    types in the same order. Errors name `state_name`. `pickles` allows pickling other objects. A pickle is
+    code: only the writer may hold the bytes.
     """
 
     def __init__(self, state_name: str, pickles: bool = False) -> None:
@@ -127,7 +124,6 @@ class PlainSerializer:
         return self._readers[data[0]](data, 1)[0]
 
     def read_all(self, data: bytes, at: int = 0) -> list[Any]:
-        """All values from `at` to the end."""
         values, readers, end = [], self._readers, len(data)
         while at < end:
             value, at = readers[data[at]](data, at + 1)

@@ -1,6 +1,5 @@
-"""The kinds of state in RocksDB with one row per key and namespace: value, reducing and aggregating. Each
-read gives a fresh copy; with a journal each change notes how to undo it. See `list_state`, `map_state`,
-`rows`.
+"""State in RocksDB with one row per key and namespace: value, reducing and aggregating. Each read gives a
+fresh copy; with a journal each change notes how to undo it.
 """
 
 from __future__ import annotations
@@ -23,9 +22,7 @@ from slackwater.windowing.state.rocksdb.serializers import PlainSerializer
 
 
 class Storage(NamedTuple):
-    """The rows and serializers of one state, which restored entries pass on to the state of their descriptor;
-    `ordinals` numbers the entries of maps in order of insertion.
-    """
+    """The rows and serializers of one state; `ordinals` numbers maps' entries in order of insertion."""
 
     rows: ColumnFamily
     values: PlainSerializer
@@ -52,7 +49,6 @@ class RocksDBState:
         self._journal = journal
 
     def get_raw(self, key: Any, namespace: Any) -> Any:
-        """The stored value, None when there is no entry."""
         value_bytes = self.rows.get(self._row(key, namespace))
         return None if value_bytes is None else self.values.loads(value_bytes)
 
@@ -66,7 +62,6 @@ class RocksDBState:
         self._delete(self._row(key, namespace))
 
     def remove(self, key: Any, namespace: Any) -> Any:
-        """Remove the entry and return its value, or None."""
         row = self._row(key, namespace)
         value_bytes = self.rows.get(row)
         if value_bytes is None:
@@ -103,8 +98,6 @@ class RocksDBState:
 
 
 class RocksDBValueState(RocksDBState):
-    """Flink: RocksDBValueState."""
-
     descriptor: ValueStateDescriptor
 
     def value(self, key: Any, namespace: Any) -> Any:
@@ -119,8 +112,6 @@ class RocksDBValueState(RocksDBState):
 
 
 class RocksDBMergingState(RocksDBState):
-    """One folded value for each key and namespace."""
-
     def __init__(
         self,
         descriptor: StateDescriptor,
@@ -157,8 +148,6 @@ class RocksDBMergingState(RocksDBState):
 
 
 class RocksDBReducingState(RocksDBMergingState):
-    """Flink: RocksDBReducingState."""
-
     descriptor: ReducingStateDescriptor
 
     def __init__(self, *arguments: Any, merges_target_first: bool) -> None:

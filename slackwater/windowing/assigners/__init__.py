@@ -1,6 +1,4 @@
-"""Window assigners: frozen values that decide into which windows an element falls. Operators call the
-function that `bind` returns, which may cache windows.
-"""
+"""Window assigners: frozen values that decide into which windows an element falls; see `bind`."""
 
 from slackwater.windowing.assigners.aligned import (
     SlidingEventTimeWindows,

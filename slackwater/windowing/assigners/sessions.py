@@ -1,6 +1,4 @@
-"""Session windows: each element opens a window of its own, and windows that overlap or touch merge. The gap
-is the same for all elements, or computed from each.
-"""
+"""Sessions: each element opens a window, and windows that overlap or touch merge. Fixed or dynamic gaps."""
 
 from __future__ import annotations
 

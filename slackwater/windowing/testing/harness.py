@@ -1,5 +1,5 @@
 """The operator harness: a test drives the parallel operators of one run and reads their output. Elements go
-to the operator that owns their key group, watermark and clock to all (Flink:
+to the operator of their key group, watermark and clock to all (Flink:
 KeyedOneInputStreamOperatorTestHarness).
 """
 
@@ -90,7 +90,6 @@ class OperatorHarness(ReadableOutput):
 
     def process_watermark(self, timestamp: int) -> None:
         """Advance event time in every subtask; the watermark is recorded after the rows that it caused.
-
         Raises ConfigurationError when it would go back, which cannot happen to a real operator.
         """
         self._check_open()
@@ -131,12 +130,10 @@ class OperatorHarness(ReadableOutput):
 
     @property
     def event_timers(self) -> int:
-        """How many event timers are pending."""
         return sum(len(service.event_timers) for service in self._timer_services())
 
     @property
     def processing_timers(self) -> int:
-        """How many processing timers are pending."""
         return sum(len(service.processing_timers) for service in self._timer_services())
 
     @property

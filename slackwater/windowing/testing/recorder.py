@@ -32,8 +32,6 @@ class LateElement(NamedTuple):
 
 
 class SideOutput(NamedTuple):
-    """A row of the side output `tag`."""
-
     tag: str
     key: Any
     value: Any
@@ -59,12 +57,10 @@ class ReadableOutput:
 
     @property
     def panes(self) -> list[Pane]:
-        """Rows of fired windows, in order."""
         return [record for record in self.output if isinstance(record, Pane)]
 
     @property
     def rows(self) -> list[Row]:
-        """Rows of a KeyedProcessFunction, in order."""
         return [record for record in self.output if isinstance(record, Row)]
 
     @property
@@ -73,7 +69,6 @@ class ReadableOutput:
         return [record for record in self.output if isinstance(record, LateElement)]
 
     def side_output(self, tag: str) -> list[Any]:
-        """Values of the side output `tag`, in order."""
         return [
             record.value for record in self.output if isinstance(record, SideOutput) and record.tag == tag
         ]

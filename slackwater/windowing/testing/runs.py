@@ -45,12 +45,8 @@ class RunSequence(ReadableOutput):
         flushed.
 
         If the block calls `crash` or raises, output and state of the run are dropped, and the next run starts
-        where this one did.
-
-        Args:
-            parallelism: of this run; another number than last time rescales.
-            restores_watermark: False is Flink's way, see OperatorHarness.
-            clock_ms: where the clock starts; default: where it stopped.
+        where this one did. Another `parallelism` than last time rescales; for `restores_watermark` False see
+        OperatorHarness; the clock starts at `clock_ms`, or where it stopped.
         """
         run = Run(
             self._subject,

@@ -14,12 +14,8 @@ from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot
 
 @dataclass(frozen=True)
 class HarnessSnapshot:
-    """Taken without flushing: nothing fires for it, open windows stay open.
-
-    Attributes:
-        watermark: the minimum over all subtasks.
-        clock: processing time, in milliseconds.
-        max_parallelism: number of key groups; the state is bound to it.
+    """Taken without flushing: nothing fires for it, open windows stay open. `watermark` is the minimum over
+    all subtasks, `clock` processing time in milliseconds; the state is bound to `max_parallelism`.
     """
 
     watermark: int

@@ -33,8 +33,6 @@ Subject: TypeAlias = WindowOperatorConfig | KeyedProcess
 
 
 class DrivenOperator(Protocol):
-    """The operator interface that the harness uses."""
-
     @property
     def backend(self) -> StateBackend: ...
 

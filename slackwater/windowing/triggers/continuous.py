@@ -43,10 +43,8 @@ class _ContinuousTrigger(Trigger):
 
 class ContinuousEventTimeTrigger(_ContinuousTrigger):
     """Fires at each multiple of the interval that the watermark passes, and at the window's last instant
-    (Flink: ContinuousEventTimeTrigger).
-
-    A late element fires at once and arms nothing. As in Flink, `clear` leaves timers at the last instant
-    behind.
+    (Flink: ContinuousEventTimeTrigger). A late element fires at once and arms nothing. As in Flink, `clear`
+    leaves timers at the last instant behind.
     """
 
     looks_at_elements: ClassVar[bool] = False

@@ -93,9 +93,7 @@ def _purging(result: TriggerResult) -> TriggerResult:
 @dataclass(frozen=True, kw_only=True)
 class ProcessingTimeoutTrigger(Trigger):
     """Fires when the inner trigger does, and when `timeout` of processing time has passed (Flink:
-    ProcessingTimeoutTrigger).
-
-    As in Flink any timer of the window makes it fire, the operator's cleanup timer too.
+    ProcessingTimeoutTrigger). As in Flink any timer of the window fires it, the operator's cleanup timer too.
 
     Attributes:
         trigger: the inner trigger.

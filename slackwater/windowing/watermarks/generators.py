@@ -13,8 +13,6 @@ from slackwater.windowing.watermarks.status import WatermarkOutput
 
 
 class WatermarkGenerator(Protocol):
-    """Flink: WatermarkGenerator."""
-
     def on_event(self, element: Any, timestamp: int, output: WatermarkOutput) -> None:
         """Called for each element, after it has been forwarded."""
 
@@ -46,8 +44,6 @@ class AscendingTimestampsWatermarks(BoundedOutOfOrdernessWatermarks):
 
 
 class NoWatermarksGenerator:
-    """Emits nothing."""
-
     def on_event(self, element: Any, timestamp: int, output: WatermarkOutput) -> None:
         pass
 

@@ -1,6 +1,4 @@
-"""One watermark from several: the splits of one source, or the two inputs of one operator, by Flink 2.3.0's
-rules. Core only, not used by replays.
-"""
+"""One watermark from several splits or inputs, by Flink 2.3.0's rules. Core only, not used by replays."""
 
 from __future__ import annotations
 
@@ -74,7 +72,6 @@ class WatermarkOutputMultiplexer:
         self._combined_status.add(self._partials[split])
 
     def unregister(self, split: str) -> bool:
-        """Returns whether the split was registered."""
         partial = self._partials.pop(split, None)
         if partial is None:
             return False
@@ -90,7 +87,6 @@ class WatermarkOutputMultiplexer:
         return _DeferredOutput(self._partial(split))
 
     def on_periodic_emit(self) -> None:
-        """Combine the splits and forward the result."""
         if self._combined_status.update():
             self._output.emit_watermark(self._combined_status.watermark)
         if self._combined_status.is_idle:

@@ -1,6 +1,5 @@
-"""Source contexts, through which a source emits elements and watermarks, one per notion of time: event time
-with the source's watermarks, ingestion time stamped on arrival, processing time without timestamps. One
-context per source, closed once. Core only, not used by replays.
+"""Source contexts, through which a source emits elements and watermarks: event time with its watermarks,
+ingestion time stamped on arrival, processing time without timestamps. Core only, not used by replays.
 """
 
 from __future__ import annotations
@@ -43,16 +42,12 @@ def source_context(
     idle_timeout_ms: int | None = None,
     progressive: bool = True,
 ) -> SourceContext:
-    """The context for one source under a time characteristic (Flink: StreamSourceContexts.getSourceContext).
+    """The context for one source, closed once (Flink: StreamSourceContexts.getSourceContext).
 
-    Args:
-        watermark_interval_ms: for ingestion time, how often a watermark is due; at least 1.
-        idle_timeout_ms: after so long without element or watermark the source is idle; at least 1; None =
-            never.
-        progressive: for event time, False passes only the final watermark on.
-
-    Raises ConfigurationError for an interval or timeout below 1 ms. Flink 2.3.0 still has the contexts for
-    processing and ingestion time, but builds only the one for event time.
+    For ingestion time a watermark is due every `watermark_interval_ms`. A source is idle after
+    `idle_timeout_ms` without element or watermark; None = never. For event time, `progressive` False passes
+    only the final watermark on. Raises ConfigurationError for an interval or timeout below 1 ms. Flink 2.3.0
+    still has the contexts for processing and ingestion time, but builds only the one for event time.
     """
     if characteristic is TimeCharacteristic.PROCESSING_TIME:
         return NonTimestampContext(output)
@@ -84,9 +79,8 @@ class NonTimestampContext:
 
 class _IdlenessDetection:
     """A source is idle when a whole check period of `idle_timeout_ms` has seen neither element nor watermark
-    (Flink: StreamSourceContexts.WatermarkContext).
-
-    Checks follow each other while the source is busy; after a quiet one they rest until the next activity.
+    (Flink: StreamSourceContexts.WatermarkContext). Checks follow each other while the source is busy; after a
+    quiet one they rest until the next activity.
     """
 
     def __init__(
@@ -173,10 +167,8 @@ class ManualWatermarkContext(_IdlenessDetection):
 
 class AutomaticWatermarkContext(_IdlenessDetection):
     """Ingestion time: the timestamp is the processing time, and the watermark that time rounded down to the
-    interval.
-
-    A given timestamp is ignored, and so is any watermark but the final one. The periodic watermark also
-    checks for idleness.
+    interval. A given timestamp is ignored, and so is any watermark but the final one. The periodic watermark
+    also checks for idleness.
     """
 
     def __init__(

@@ -1,6 +1,4 @@
-"""The reports of a source of watermarks (a watermark, idle, or active), and the outputs that take them. Core
-only, not used by replays.
-"""
+"""The reports of a source of watermarks (a watermark, idle, active), and their outputs. Core only."""
 
 from __future__ import annotations
 

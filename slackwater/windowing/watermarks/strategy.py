@@ -1,7 +1,4 @@
-"""Watermark strategies: the declared order of event times (bounded disorder, none, or watermarks in the
-data), idleness, and tick length. Frozen, comparable, picklable; generators.py and columnar/timeline apply
-them.
-"""
+"""Declared watermark strategies, frozen and picklable; generators.py and columnar/timeline apply them."""
 
 from __future__ import annotations
 
@@ -34,7 +31,6 @@ class WatermarkStrategy:
     refuses is refused with a ConfigurationError.
 
     Attributes:
-        kind: which of the four.
         out_of_orderness_ms: the bound; 0 for all kinds but bounded_out_of_orderness.
         idle_timeout_ms: after so long without an element a source partition no longer holds the watermark
             back; None = it always does.
@@ -81,9 +77,7 @@ class WatermarkStrategy:
 
     @classmethod
     def monotonous(cls) -> WatermarkStrategy:
-        """For timestamps that never fall in a partition: watermark = greatest timestamp - 1 ms, once an
-        interval.
-        """
+        """For timestamps that never fall in a partition: greatest timestamp - 1 ms, once an interval."""
         return cls(kind="monotonous")
 
     @classmethod
@@ -94,8 +88,7 @@ class WatermarkStrategy:
     @classmethod
     def punctuated(cls, watermark_of: WatermarkFunction) -> WatermarkStrategy:
         """The elements carry the watermarks: `watermark_of(element, timestamp)` is the watermark right after
-        the element, or None. The function must be pure (its answer depends on its arguments alone) and
-        picklable.
+        the element, or None. The function must be picklable and pure: it depends on its arguments alone.
         """
         return cls(kind="punctuated", watermark_of=watermark_of)
 
@@ -123,9 +116,7 @@ class WatermarkStrategy:
         return WatermarksWithIdleness(generator, self.idle_timeout_ms, relative_time_ms)
 
     def describe(self) -> dict[str, str | int | None]:
-        """The declaration as plain values, for configuration hashes and people; a function by module and
-        name.
-        """
+        """The declaration as plain values, for configuration hashes and people; functions by their names."""
         function = self.watermark_of
         return {
             "kind": self.kind,

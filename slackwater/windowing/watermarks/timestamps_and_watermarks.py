@@ -1,6 +1,4 @@
-"""Timestamps and watermarks for one stream of elements: the operator that Flink puts behind a source. It
-keeps no snapshot state. Core only, not used by replays.
-"""
+"""Timestamps and watermarks for one stream: the operator that Flink puts behind a source. Core only."""
 
 from __future__ import annotations
 
@@ -51,10 +49,9 @@ class WatermarkEmitter:
 
 class TimestampsAndWatermarksOperator:
     """Gives each element its timestamp, forwards it, then shows it to the strategy's generator; emits
-    periodically (Flink: TimestampsAndWatermarksOperator).
-
-    `service` also measures idleness. `timestamp_assigner` is (element, timestamp so far or LONG_MIN) ->
-    timestamp. `progressive`: False as in Flink's batch execution: only the final watermark.
+    periodically (Flink: TimestampsAndWatermarksOperator). `service` also measures idleness.
+    `timestamp_assigner` is (element, timestamp so far or LONG_MIN) -> timestamp. `progressive`: False as in
+    Flink's batch execution: only the final watermark.
     """
 
     def __init__(

@@ -65,7 +65,9 @@ class Calendar:
 
     @property
     def longest_ms(self) -> int:
-        """Upper bound of a period's length in ms, with a repeated hour; date line crossings may exceed it."""
+        """Upper bound of a period's length in ms: the most days, plus an hour that clocks repeat. Only zones
+        that crossed the date line have had longer ones.
+        """
         return _MOST_DAYS[self.unit] * DAY_MS + _HOUR_MS
 
     @property

@@ -1,4 +1,4 @@
-"""Evictors: frozen values that remove elements from a window for good, before or after its function runs."""
+"""Evictors: frozen values that remove elements from a window for good; they know no state and no timer."""
 
 from __future__ import annotations
 
@@ -109,7 +109,9 @@ class CountEvictor(_OneSidedEvictor):
 
 @dataclass(frozen=True, kw_only=True)
 class TimeEvictor(_OneSidedEvictor):
-    """Keeps timestamps > the greatest - size; all elements if the first has none (Flink: TimeEvictor)."""
+    """Keeps elements with timestamp > greatest timestamp - size; all if the first has none (Flink:
+    TimeEvictor).
+    """
 
     looks_at_elements: ClassVar[bool] = False
 

@@ -1,4 +1,4 @@
-"""Pure folds that replace a window's elements by a value (Flink: ReduceFunction, AggregateFunction)."""
+"""Folds of elements into a value (Flink: ReduceFunction, AggregateFunction): pure, no state, no window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Key groups: the units in which keyed state is divided among operators (Flink: KeyGroupRangeAssignment)."""
+"""Key groups: the unit in which keyed state and timers are divided among parallel operators (Flink:
+KeyGroupRangeAssignment). Their number, max_parallelism, is fixed for the life of the state.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,6 @@ class KeyGroupRange:
 
     @classmethod
     def ranges(cls, parallelism: int, max_parallelism: int) -> tuple[KeyGroupRange, ...]:
-        """The ranges of all operators, in order."""
         return tuple(cls.for_operator(index, parallelism, max_parallelism) for index in range(parallelism))
 
     def __contains__(self, key_group: int) -> bool:

@@ -45,6 +45,7 @@ class EventTimeSessionWindows(_FixedGapSessions):
 
     @staticmethod
     def with_dynamic_gap(gap_of: Callable[[Any], timedelta]) -> DynamicEventTimeSessionWindows:
+        """Sessions with a gap computed from each element."""
         return DynamicEventTimeSessionWindows(gap_ms_of=_GapInMilliseconds(gap_of))
 
     def assign_windows(self, element: Any, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
@@ -63,6 +64,7 @@ class ProcessingTimeSessionWindows(_FixedGapSessions):
 
     @staticmethod
     def with_dynamic_gap(gap_of: Callable[[Any], timedelta]) -> DynamicProcessingTimeSessionWindows:
+        """Sessions with a gap computed from each element."""
         return DynamicProcessingTimeSessionWindows(gap_ms_of=_GapInMilliseconds(gap_of))
 
     def assign_windows(self, element: Any, timestamp: int, context: AssignerContext) -> list[TimeWindow]:

@@ -1,4 +1,6 @@
-"""The accumulator interface: kernels decide which rows are combined, the implementation how."""
+"""The accumulator interface that kernels use: a kernel decides which rows are combined, the implementation
+how. The engine passes Arrow columns of aggregates, tests pass sets of elements.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Assigns single elements in order of arrival to windows: first and last step of `counted`, `continuous`."""
+"""Assignment of single elements, in order of arrival, to windows: first and last step of the counted and
+continuous kernels. Knows assigners, lateness and parked windows, but no triggers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Contents of firings and open windows as numbers of accumulator rows, which are combined all at once."""
+"""The contents of firings and open windows, described by the accumulator rows that make them up: a kernel
+first decides all firings by row number, then combines all accumulators at once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Next firings and pending timers of windows that stay open: last instant, if it fires there, and cleanup."""
+"""Next firings and pending timers of open windows (Flink: EventTimeTrigger, registerCleanupTimer)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ class Timers(NamedTuple):
 def timers_at_last_instants(
     windows: OpenWindows, lateness_ms: int, timeline: Timeline
 ) -> tuple[Longs, list[Timers]]:
-    """(next firings, timers) of open windows whose event-time trigger fires at their last instant."""
+    """(next firings, timers) of windows with an event-time trigger that are open at the slice's end: each
+    fires at its last instant, unless that has passed, and is collected `lateness_ms` after it.
+    """
     last_instants, cleanups = windows.ends - 1, windows.ends - 1 + lateness_ms
     waits = last_instants > timeline.final
     return np.where(waits, last_instants, NO_TIME), timers_of(windows, waits, last_instants, cleanups)

@@ -1,4 +1,4 @@
-"""The timer services of one operator, by name: created, advanced, snapshotted and restored together."""
+"""The timer services of one operator, by name: created, advanced, snapshotted, restored; knows no window."""
 
 from __future__ import annotations
 

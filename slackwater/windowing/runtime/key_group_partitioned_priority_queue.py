@@ -1,4 +1,4 @@
-"""Timers in RocksDB's order, in memory: per key group by time, serialized key and window; a heap above."""
+"""Timers in RocksDB's order, in memory: per key group in buckets by timestamp, each sorted when it is due."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ from slackwater.windowing.runtime.window_operators import window_operator
 
 
 class KeyGroupRunner(SliceRunner):
-    """A window operator of one range of key groups, driven through one slice [from_ms, to_ms). With
-    `on_error` "quarantine" an element on which a user's function raises is undone, and added to
-    `failed_elements`.
+    """A window operator of one range of key groups, driven through one slice [from_ms, to_ms). Arguments as
+    for `window_operator` and `SliceRunner`: with `on_error` "quarantine" an element on which a user's
+    function raises is undone, and added to `failed_elements`.
     """
 
     def __init__(

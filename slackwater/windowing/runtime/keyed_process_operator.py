@@ -1,4 +1,4 @@
-"""The operator of a KeyedProcessFunction: elements, watermark and clock in; rows out, as in Flink 2.3.0."""
+"""The operator of a KeyedProcessFunction, exactly as in Flink 2.3.0: elements and time in, rows out."""
 
 from __future__ import annotations
 

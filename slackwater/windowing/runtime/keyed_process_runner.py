@@ -79,7 +79,6 @@ class KeyedProcessRunner(SliceRunner):
         return {**super().counts(), "rows_emitted": len(self.rows)}
 
     def _add_element_with_cause(self, operator: SliceOperator) -> AddElement:
-        """Records in the log which element causes the operator's rows."""
         log, process_element = self._log, operator.process_element
 
         def add(key: Any, value: Any, timestamp: int) -> None:

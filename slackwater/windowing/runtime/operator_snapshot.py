@@ -46,9 +46,9 @@ class OpenWindow(NamedTuple):
 
 @dataclass(frozen=True)
 class OperatorSnapshot:
-    """State and timers (by service and ascending key group, without empty ones) of one operator, not copied:
-    take it when the operator stops. Flink does not keep `watermark`; `initialize_watermark` restores it.
-    `windows` are the open ones; None when no log has recorded them.
+    """State and timers of one operator. Values are shared with it: take the snapshot when the operator stops,
+    or copy. `timers` are by service and ascending key group; `windows` is None when no log has recorded the
+    open windows. Flink does not keep `watermark`; `initialize_watermark` restores it.
     """
 
     entries: tuple[StateEntry, ...]

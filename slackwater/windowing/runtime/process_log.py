@@ -1,4 +1,4 @@
-"""The rows of a KeyedProcessFunction, each with the element or timer that caused it; like the window log."""
+"""The rows of a KeyedProcessFunction, each with its cause. It is the operator's output; changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Timers in RocksDB, in the order of key_group_partitioned_priority_queue.py; rows: `state.rocksdb.rows`."""
+"""Timers in RocksDB, in the order of key_group_partitioned_priority_queue.py: per key group a set with its
+first timers cached, across key groups a heap of these sets. `state.rocksdb.rows` lays out the rows.
+"""
 
 from __future__ import annotations
 

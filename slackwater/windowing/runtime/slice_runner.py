@@ -1,4 +1,4 @@
-"""Drives an operator through one slice: sorted elements, a watermark timeline, a virtual clock; no I/O."""
+"""Drives an operator through a slice: elements, watermarks, virtual clock. No I/O, no engine, no windows."""
 
 from __future__ import annotations
 
@@ -199,7 +199,9 @@ class SliceRunner:
     def snapshot(
         self, key_groups: KeyGroupRange | None = None, holds_key: Callable[[Any], bool] | None = None
     ) -> OperatorSnapshot:
-        """The snapshot to park, or a part of it (see `take_snapshot`), after the run: values are shared."""
+        """The snapshot to park, or the part of some key groups or keys (see `take_snapshot`). Taken when the
+        run is over: values are shared with the operator.
+        """
         return take_snapshot(self._operator, key_groups or self._key_groups, holds_key=holds_key)
 
     @property

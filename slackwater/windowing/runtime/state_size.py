@@ -1,4 +1,6 @@
-"""Estimates an operator's memory from some entries, to decide whether it moves to RocksDB."""
+"""An estimate of an operator's memory from a sample of its entries, to decide whether it moves to RocksDB.
+Sizes are Python's `getsizeof`; the share of dictionaries and queues is a constant, measured once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Protocol of timer queues: each timer (timestamp, key, namespace) once; ties in a queue's own order."""
+"""The Protocol of timer queues, which hold each timer (timestamp, key, namespace) once, ordered by time."""
 
 from __future__ import annotations
 
@@ -45,4 +45,6 @@ class TimerQueue(Protocol):
         """The order of Flink's raw timer snapshots: checkpoints of RocksDB state with timers on the heap."""
 
     def restore(self, timers: Iterable[Timer]) -> None:
-        """Add a snapshot's timers before any other, by ascending key group, one group's perhaps in parts."""
+        """Add a snapshot's timers, by ascending key group and in snapshot order, before any other. A key
+        group may come in several calls, some keys in each.
+        """

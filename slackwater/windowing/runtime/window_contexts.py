@@ -1,4 +1,4 @@
-"""Contexts of triggers and window functions: one each per operator, set to a window before each call."""
+"""Contexts of triggers and functions, one per operator, set to a window before a call; they only forward."""
 
 from __future__ import annotations
 

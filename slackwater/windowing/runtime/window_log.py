@@ -289,7 +289,9 @@ class WindowLog:
         """Nothing: a purged window stays open."""
 
     def windows_merged(self, key: Any, result: Window, absorbed_windows: Sequence[Window]) -> None:
-        """`result` opens with the absorbed windows' elements; rows of those that have fired are withdrawn."""
+        """`result` opens with the elements of the absorbed windows, and counts its firings from 1. The rows
+        of an absorbed window that has fired are withdrawn.
+        """
         if len(absorbed_windows) == 1 and not self.lives[absorbed_windows[0]][key].firings:
             life = self._close_window(key, absorbed_windows[0])
             assert life is not None

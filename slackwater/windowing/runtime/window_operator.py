@@ -283,7 +283,6 @@ class WindowOperator:
         windows: Sequence[Window],
         missed_windows: Sequence[Window],
     ) -> None:
-        """Record an element that was late for some or all of its windows, or has none."""
         key = self.current_key
         if len(missed_windows) < len(windows):
             if self._listener is not None:

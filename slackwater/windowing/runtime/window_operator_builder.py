@@ -186,7 +186,6 @@ def _check_kind(what: str, value: object, kind: type) -> None:
 
 
 def _function_of_value(call: str, function: Any) -> InternalWindowFunction:
-    """The function for a folded value: pass-through, or a window function."""
     if function is None:
         return PassThrough()
     if not isinstance(function, AnyWindowFunction):

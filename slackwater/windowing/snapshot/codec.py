@@ -1,5 +1,5 @@
 """Snapshots of operators ↔ Arrow rows of `window_state`, `keyed_state` and `timers`, for any operator,
-key-group range and state back end. files.py writes files.
+key-group range and state back end, the engine and the conformance player. files.py writes files.
 """
 
 from __future__ import annotations

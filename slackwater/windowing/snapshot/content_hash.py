@@ -27,7 +27,9 @@ def row_digests(table: pa.Table, names: Sequence[str], prefix: str = "") -> list
 
 
 class ContentHash:
-    """The hash of rows added in any order: their number, and sums of fingerprint halves, mod 2**64."""
+    """The content hash of the rows added so far, in any order and in any pieces: `rows`, their number; `high`
+    and `low`, the sums of the halves of their fingerprints, mod 2**64.
+    """
 
     def __init__(self, rows: int = 0, high: int = 0, low: int = 0) -> None:
         self.rows = rows

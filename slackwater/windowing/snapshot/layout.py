@@ -39,7 +39,9 @@ class ContentsColumns(Protocol):
         """One array per column, null in each for a window without contents (None)."""
 
     def texts(self, contents: Sequence[Any]) -> list[str | None]:
-        """The part of each without typed column, as JSON or None; never ``[]``: a window without contents."""
+        """The part of each that has no typed column, as JSON for the column `contents`, or None. Never
+        ``[]``, which marks a window without contents.
+        """
 
     def values(self, rows: pa.Table) -> list[Any]:
         """The inverse of `arrays` and `texts`, for rows that all have contents."""

@@ -1,4 +1,6 @@
-"""Pending timers ↔ rows of `timers`: sorted in RocksDB's order; in a heap's history inside a key group."""
+"""Pending timers ↔ rows of `timers`, each with its purpose. In RocksDB's order timers are a set, and rows are
+sorted; a heap's order depends on its history, so rows keep it inside a key group.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +106,7 @@ def _due_times(rows: list[TimerRow], layout: SnapshotLayout) -> pa.Array:
 
 
 def restore_timers(rows: pa.Table, layout: SnapshotLayout) -> list[TimerSnapshot]:
-    """The inverse of `timer_rows` and `timer_table`; cleanup timers move to the layout's allowed lateness."""
+    """Timers by service and key group, from rows; cleanup timers move to the layout's allowed lateness."""
     rows = with_declared_cleanup(rows, layout)
     columns = zip(
         rows.column("key_group").to_pylist(),

@@ -1,4 +1,4 @@
-"""Milliseconds ↔ UTC timestamps in microseconds, never rounded; Long.MAX is never, null where allowed."""
+"""Milliseconds ↔ UTC timestamps in microseconds, never rounded; Long.MAX (never) is null where allowed."""
 
 from __future__ import annotations
 

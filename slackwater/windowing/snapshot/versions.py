@@ -1,4 +1,6 @@
-"""The tables' format version and migrations: a change raises FORMAT_VERSION, adds a step, keeps test data."""
+"""The version of the tables' format, and the steps that migrate rows of earlier versions. A change of the
+format raises FORMAT_VERSION, adds its step to STEPS and keeps a snapshot of the version before as test data.
+"""
 
 from __future__ import annotations
 

@@ -42,7 +42,6 @@ class WindowColumns:
         )
 
     def names(self, prefix: str = WINDOW) -> list[str]:
-        """All columns with a prefix, in order."""
         return [
             f"{prefix}_start",
             f"{prefix}_end",

@@ -65,8 +65,8 @@ def split_entries(
     snapshot: OperatorSnapshot, layout: SnapshotLayout
 ) -> tuple[list[WindowRow], list[StateEntry], list[LongList]]:
     """(rows of the open windows; state without a window or of a collected window; long lists, whatever they
-    belong to). If no log has recorded `snapshot.windows` (None), open are the sessions in flight or, when
-    windows do not merge, the windows that have any state. The global window is always open.
+    belong to). If no log has recorded `snapshot.windows` (None), the open windows are the sessions in flight
+    or, when windows do not merge, the windows that have any state. The global window is always open.
     """
     long_lists: list[LongList] = []
 
@@ -250,8 +250,6 @@ def _elements_not_fired(life: WindowLife) -> int:
 
 
 class _Owners(NamedTuple):
-    """Key group, key and window of each row."""
-
     key_groups: list[int]
     keys: list[Any]
     windows: list[Window]

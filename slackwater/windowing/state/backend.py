@@ -90,7 +90,9 @@ class StateBackend(Protocol):
     """All keyed state of one operator. Closed once, by its owner."""
 
     def state(self, descriptor: StateDescriptor) -> Any:
-        """The descriptor's internal state, created at first. StateAccessError: the name has another kind."""
+        """The internal state of the descriptor's kind and name, created at the first call. Raises
+        StateAccessError when the name is in use for another kind.
+        """
 
     def states(self) -> Iterator[InternalState]:
         """All states created so far, in order."""

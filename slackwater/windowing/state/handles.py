@@ -34,6 +34,7 @@ class ValueState:
         self._state, self._keys, self._namespace = state, keys, namespace
 
     def value(self) -> Any:
+        """The value, or the descriptor's default."""
         return self._state.value(self._keys.current_key, self._namespace)
 
     def update(self, value: Any) -> None:

@@ -24,8 +24,6 @@ LAST_ELEMENT = ValueStateDescriptor("last-element")
 
 
 class _ElementTrigger(Trigger):
-    """Answers CONTINUE to every timer."""
-
     def on_event_time(self, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
         return CONTINUE
 

@@ -1,4 +1,6 @@
-"""The interface of triggers: the operator's five calls, four results, and the context of timers and state."""
+"""The interface of triggers: the five calls that the operator makes, the four results, and the context in
+which a trigger registers timers and keeps state.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +29,7 @@ class TriggerResult(Enum):
         return bool(self.value & 2)
 
     def merge(self, other: TriggerResult) -> TriggerResult:
+        """Fires if either fires, purges if either purges."""
         return TriggerResult(self.value | other.value)
 
 

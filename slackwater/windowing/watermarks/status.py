@@ -1,4 +1,4 @@
-"""The reports of a source of watermarks (a watermark, idle, active), and their outputs. Core only."""
+"""A source's reports (a watermark, idle, active) and the outputs that take them. Not used by replays."""
 
 from __future__ import annotations
 

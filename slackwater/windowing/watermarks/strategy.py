@@ -77,7 +77,7 @@ class WatermarkStrategy:
 
     @classmethod
     def monotonous(cls) -> WatermarkStrategy:
-        """For timestamps that never fall in a partition: greatest timestamp - 1 ms, once an interval."""
+        """For timestamps that never fall in a partition: watermark = greatest - 1 ms, once an interval."""
         return cls(kind="monotonous")
 
     @classmethod

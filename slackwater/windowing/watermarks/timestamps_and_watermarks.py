@@ -1,4 +1,6 @@
-"""Timestamps and watermarks for one stream: the operator that Flink puts behind a source. Core only."""
+"""Timestamps and watermarks for one stream of elements: the operator that Flink puts behind a source. It
+keeps no snapshot state. Core only, not used by replays.
+"""
 
 from __future__ import annotations
 

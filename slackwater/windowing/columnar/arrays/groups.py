@@ -43,7 +43,6 @@ class Groups:
 
     @cached_property
     def counts(self) -> Longs:
-        """int64[size]: how many rows each group has."""
         if self.known_counts is not None:
             return self.known_counts
         return np.bincount(self.codes, minlength=self.size)

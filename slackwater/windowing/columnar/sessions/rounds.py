@@ -66,7 +66,9 @@ class Rounds:
         )
 
     def _take_round(self, elements: Elements, rows: Longs, positions: Longs) -> None:
-        """Take one element of each chain: it touches at most two sessions, apart and as long as the gap."""
+        """Take one element of each chain. It touches at most two sessions, which are apart and at least as
+        long as the gap.
+        """
         gap = self.rules.gap_ms
         times, watermarks = elements.times, elements.watermarks
         sessions = self._sessions

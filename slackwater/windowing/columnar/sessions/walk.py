@@ -237,7 +237,6 @@ class Walk:
         self._in_flight.append((key, session.start, session.end, *facts, self._pick(session)))
 
     def _running_rows(self) -> RunningRows:
-        """Write out the paths that have picks."""
         begins: dict[int, int] = {}
         rows: list[int] = []
         picks = []

@@ -1,1 +1,1 @@
-"""Watermark timelines: the watermark of a whole slice at once, from the progress of its source partitions."""
+"""Watermark timelines: the watermark of a whole slice at once, by source progress; no keys, no windows."""

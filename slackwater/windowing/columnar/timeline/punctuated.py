@@ -1,4 +1,6 @@
-"""The timeline of a slice whose elements carry watermarks: rises at elements, and when partitions idle."""
+"""The watermark timeline of a slice whose elements carry watermarks: the elements after which it rises, the
+tick ends at which it rises because a partition becomes idle, and the watermark after each.
+"""
 
 from __future__ import annotations
 

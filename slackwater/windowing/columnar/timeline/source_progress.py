@@ -1,4 +1,4 @@
-"""The progress of source partitions (greatest event time, last arrival) at each tick and the slice's end."""
+"""Greatest event time and last arrival of source partitions, per tick and at the end; no watermarks."""
 
 from __future__ import annotations
 

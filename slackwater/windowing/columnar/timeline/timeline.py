@@ -328,7 +328,9 @@ def _steps(
 
 
 def _activities(steps: TickSteps, strategy: WatermarkStrategy, to_ms: int) -> _Activities:
-    """The activity that each step begins, until its partition's next step or idleness, or past the slice."""
+    """The activity that each step begins: it ends at the partition's next step, when the partition becomes
+    idle, or beyond the slice's last tick end.
+    """
     interval_ms = strategy.interval_ms
     beyond = (to_ms // interval_ms + 1) * interval_ms
     ends = np.full(len(steps.tick_ends), beyond)

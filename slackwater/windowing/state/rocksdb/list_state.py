@@ -155,8 +155,9 @@ class RocksDBListState(RocksDBState):
 
 
 class StoredList(Sequence[Any]):
-    """A long list of RocksDB as it was when requested, read a few kilobytes at a time in each iteration.
-    Reading raises StateAccessError after its state was cleared or replaced.
+    """A long list of RocksDB as it was when requested, read a few kilobytes at a time in each iteration;
+    equal to a list of equal elements. Reading raises StateAccessError after its state was cleared or
+    replaced.
     """
 
     __hash__ = None  # type: ignore[assignment]  # equal to lists, which have none

@@ -91,7 +91,6 @@ class RowLayout:
         return b"".join([prefix, serialize(namespace), plain, _LENGTH.pack(len(plain))])
 
     def read_timer_row(self, row: bytes) -> tuple[int, Any, Any]:
-        """(timestamp, key, namespace)."""
         timestamp = read_ordered_long(row, _AFTER_KEY_GROUP)
         key, at = self._read_key(row, _AFTER_KEY_GROUP + 8)
         length = len(row) - at

@@ -168,8 +168,6 @@ class RocksDBReducingState(RocksDBMergingState):
 
 
 class RocksDBAggregatingState(RocksDBMergingState):
-    """Flink: RocksDBAggregatingState."""
-
     descriptor: AggregatingStateDescriptor
 
     def __init__(self, *arguments: Any, merges_target_first: bool) -> None:

@@ -1,6 +1,4 @@
-"""One benchmark: its cases and contenders, what it will cost, and the runs, in which contenders take
-turns.
-"""
+"""One benchmark: its cases and contenders, what it will cost, and the runs; contenders take turns."""
 
 import hashlib
 import os
@@ -136,16 +134,12 @@ class Benchmark:
         return counts
 
     def key(self, case: BenchmarkCase, contender: str) -> Key:
-        """The key of a contender's runs in the results file. The project's runs count only for the code and
-        the engine that they measured.
-        """
+        """The key of a contender's runs; the project's count only for the code and engine they measured."""
         code = f"{self.engine or 'chosen'}-{code_of_project()}" if contender in _OF_OUR_CODE else ""
         return Key(case.label, case.rows, contender, code)
 
     def cost(self) -> tuple[int, float]:
-        """A rough prediction of the missing runs: the most bytes of disk that they use at one time, and
-        seconds.
-        """
+        """Predicts the missing runs roughly: the most bytes of disk at one time, and seconds."""
         disk_bytes, seconds, cores = 0, 0.0, os.cpu_count() or 1
         for case, contenders in self.cases():
             runs = {
@@ -231,9 +225,7 @@ class Benchmark:
             warm_up.remove()
 
     def _try(self, workers: dict[str, Worker], name: str, case: BenchmarkCase) -> dict[str, Any] | None:
-        """One run of the contender. A failed anchor is taken out of `workers`; a failed project fails the
-        benchmark.
-        """
+        """One run. A failed anchor is taken out of `workers`; a failed project fails the benchmark."""
         try:
             return workers[name].run(case)
         except ContenderFailed as error:

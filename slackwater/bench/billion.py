@@ -1,6 +1,4 @@
-"""The cases of a billion rows a night: workloads over fifty times the time, with fifty times the rows, so
-that windows are as large as ever. The project replays each in one run.
-"""
+"""The cases of a billion rows a night: fifty times the time and the rows, so windows are as large as ever."""
 
 from collections.abc import Iterator
 from dataclasses import replace

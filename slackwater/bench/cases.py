@@ -1,6 +1,4 @@
-"""One case of a benchmark: a workload with a number of rows, and the folder of the source that all contenders
-read.
-"""
+"""One case of a benchmark: a workload with a number of rows, and the source that all contenders read."""
 
 import json
 import shutil

@@ -39,7 +39,7 @@ class ResultsDiffer(PermanentError):
 
 
 def check(case: BenchmarkCase, contender: str, run: dict[str, Any]) -> str:
-    """Compare the results that `contender` wrote with the source, or, for Flink, its number of panes with the
+    """Compare the results of `contender` with the source, or, for Flink, its number of panes with the
     project's, which ran before it. Returns what is equal, such as "3,600 windows equal"; raises
     ResultsDiffer.
     """
@@ -73,9 +73,7 @@ def check(case: BenchmarkCase, contender: str, run: dict[str, Any]) -> str:
 
 
 def _compare(case: BenchmarkCase, contender: str, connection: Any, results: str) -> str:
-    """Require that the query `results` has the counts and sums of the table `reference`, for each window, or
-    for each key of sessions.
-    """
+    """Require the counts and sums of the table `reference` for each window, or for each key of sessions."""
     where = "key" if case.workload.kind == "session" else "key, window_start_us"
     totals = f"SELECT {where}, sum(n) AS n, sum(total) AS total FROM"
     difference = f"""
@@ -198,9 +196,9 @@ _PROJECT_SESSIONS = f"""
 
 
 def _rows_on_time(workload: Workload) -> str:
-    """SQL over `source`: as `query`, without the rows that arrived after their window's cleanup time. The
-    watermark of a row follows the greatest event time of all ticks before its own; a window is cleaned up
-    when it reaches window end + allowed lateness.
+    """SQL over `source`: as `query`, without the rows that arrived after their window's cleanup time. A row's
+    watermark follows the greatest event time of all ticks before its own; a window is cleaned up when it
+    reaches window end + allowed lateness.
     """
     rows_with_watermark = f"""(
         SELECT source.*, before_us FROM source JOIN (

@@ -1,6 +1,4 @@
-"""The cases that measure how cost grows: the project alone with more rows, more keys, more late rows and more
-windows left open; each point is a case of its own.
-"""
+"""Cases that measure how cost grows: the project alone with more rows, keys, late rows or open windows."""
 
 from collections.abc import Iterator
 from dataclasses import replace

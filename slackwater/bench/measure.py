@@ -28,9 +28,7 @@ _IDLE_SHARE = 0.1  # of a core: processes that use less count as idle
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one piece of work took: seconds by the clock, CPU seconds and the peak of memory of the process
-    and its descendants.
-    """
+    """The seconds, CPU seconds and peak of memory of a piece of work, by the process and its descendants."""
 
     wall_s: float
     cpu_s: float
@@ -129,9 +127,8 @@ def _tree(root: int, besides: int | None = None) -> dict[int, _Process]:
 
 
 def _cpu_seconds(before: Mapping[int, _Process], after: Mapping[int, _Process]) -> float:
-    """CPU seconds between two looks at a tree. What a process took that has ended meanwhile counts in its
-    parent, which has waited for it. Spark's daemon for Python waits for none: of its workers is then left out
-    what they took before.
+    """CPU seconds between two looks at a tree. A process that has ended meanwhile counts in its parent, which
+    has waited for it. Spark's daemon for Python waits for none: what its workers took before is left out.
     """
     ticks = sum(one.own_ticks + one.ticks_waited_for for one in after.values())
     ticks -= sum(one.own_ticks + one.ticks_waited_for for one in before.values())

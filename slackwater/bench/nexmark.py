@@ -48,8 +48,8 @@ def nexmark_cases(rows: int, work: Path) -> Iterator[BenchmarkCase]:
 
 
 def columns(workload: Workload) -> str:
-    """SQL: the columns of a source that the checks read. Of Nexmark's events they are those of bids; the
-    event time is the one by which the query assigns windows.
+    """SQL: the columns of a source that the checks read. Of Nexmark's events only bids have them; the event
+    time is the one by which the query assigns windows.
     """
     if not workload.query:
         return "*"
@@ -63,8 +63,8 @@ def rows(workload: Workload) -> str:
 
 
 def result_columns(workload: Workload, table: str) -> str:
-    """SQL: the columns of one of our tables that the checks read. Of Nexmark the count is that of elements,
-    because q7 selects none; windows of all rows have the key 0.
+    """SQL: the columns of one of our tables that the checks read. Nexmark's count is of elements, because q7
+    selects none; windows of all rows have the key 0.
     """
     if not workload.query:
         return "0 AS key, *" if workload.of_all else "*"

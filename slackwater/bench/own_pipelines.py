@@ -1,6 +1,4 @@
-"""The pipelines of own code, for the workloads of `own_code`. Declarations and functions only;
-`--pipelines slackwater.bench.own_pipelines`.
-"""
+"""Pipelines and functions of the workloads of `own_code`; `--pipelines slackwater.bench.own_pipelines`."""
 
 import operator
 from collections.abc import Iterable, Iterator

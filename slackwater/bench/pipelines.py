@@ -1,6 +1,4 @@
-"""The pipelines that replay the workloads: one for each sort of window and key. Declarations only;
-`--pipelines slackwater.bench.pipelines`.
-"""
+"""The pipelines that replay the workloads. Declarations only; `--pipelines slackwater.bench.pipelines`."""
 
 from datetime import UTC, datetime, timedelta
 

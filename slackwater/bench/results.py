@@ -30,8 +30,6 @@ class Key:
 
 
 class Results:
-    """The results file of a work folder."""
-
     def __init__(self, work: Path) -> None:
         self._path = work / FILE
         self._lines: dict[Key, list[dict[str, Any]]] = defaultdict(list)
@@ -40,7 +38,6 @@ class Results:
                 self._add_line(json.loads(line))
 
     def runs(self, key: Key) -> list[dict[str, Any]]:
-        """The runs measured so far, in order."""
         return self._lines[key]
 
     def add(self, key: Key, run: dict[str, Any]) -> None:

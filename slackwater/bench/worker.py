@@ -43,9 +43,7 @@ class Worker:
         self._ask({"contender": contender, "engine": engine})
 
     def run(self, case: BenchmarkCase) -> dict[str, Any]:
-        """One measured run: wall_s, cpu_s, peak_mb, rows, and the facts that the contender adds. Raises
-        ContenderFailed.
-        """
+        """One measured run: wall_s, cpu_s, peak_mb, rows, and the contender's facts, or ContenderFailed."""
         return self._ask(
             {
                 "label": case.label,
@@ -82,7 +80,6 @@ def _case(request: dict[str, Any]) -> BenchmarkCase:
 
 
 def main() -> None:
-    """Answer requests until there are no more."""
     keep_heap()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

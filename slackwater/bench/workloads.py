@@ -70,7 +70,6 @@ class Workload:
 
     @property
     def pipelines(self) -> str:
-        """The module of the pipeline."""
         return f"slackwater.bench.{'own_pipelines' if self.function else 'pipelines'}"
 
     @property
@@ -223,7 +222,6 @@ def rows_of(workload: Workload, rows: int, seed: int = 1, repeat: int = 0) -> pa
 
 
 def _span_ms(workload: Workload, rows: int) -> int:
-    """The time over which so many rows are spread."""
     return min(workload.span_s * 1_000, max(5 * workload.size_ms, workload.span_s * rows // 20_000))
 
 

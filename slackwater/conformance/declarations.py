@@ -130,5 +130,4 @@ def evictor_from_json(config: Json) -> Evictor:
 
 
 def _difference(is_signed: bool) -> Callable[[int, int], int]:
-    """How far the second value lies above the first."""
     return (lambda a, b: b - a) if is_signed else (lambda a, b: abs(b - a))

@@ -37,9 +37,7 @@ def window_to_json(window: Any) -> Any:
 
 
 def error_to_json(error: Exception) -> dict[str, str]:
-    """As a recorded error: Flink's exception class, and our message. Raises a TraceError again, as it is no
-    result.
-    """
+    """As recorded: Flink's exception class, and our message. Raises a TraceError again: it is no result."""
     if isinstance(error, TraceError):
         raise error
     name = error.flink if isinstance(error, WindowingError) and error.flink else type(error).__name__

@@ -1,6 +1,5 @@
 """Plays the steps that all families of operators share on the parallel subtasks of one operator: elements go
-to the subtask of their key group, watermarks and clock to each in turn. The family's player (`window`,
-`timers`) creates the operators.
+to the subtask of their key group, watermarks and clock to each. `window` and `timers` create operators.
 """
 
 from __future__ import annotations
@@ -90,8 +89,6 @@ MakeOperator = Callable[
 
 
 class _Subtask(NamedTuple):
-    """One parallel instance of the operator, with its clock and output."""
-
     operator: PlayedOperator
     key_groups: KeyGroupRange
     clock: HarnessProcessingTimeService
@@ -99,17 +96,13 @@ class _Subtask(NamedTuple):
 
 
 class OperatorPlayer:
-    """Plays steps on the subtasks of one operator, which each restore replaces.
+    """Plays steps on the subtasks of one operator, which each restore replaces. `out` is their output in the
+    last step.
 
     Args:
         config: of the case; key_type, backend, max_parallelism and parallelism are read here.
-        make: creates one subtask's operator.
         subject: the window config or process function.
-        storages: opens each operator's storage.
         carry: takes snapshots from the old operators to the new ones.
-
-    Attributes:
-        out: the operators' output in the last step.
     """
 
     def __init__(
@@ -199,7 +192,6 @@ class OperatorPlayer:
 
     def play(self, step: Json) -> Json | None:
         """Play a step that every operator family has. Returns the result of `inspect`, None for other steps.
-
         Raises StepFailed when the operator refuses the step.
         """
         self.out.clear()

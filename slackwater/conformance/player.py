@@ -1,6 +1,4 @@
-"""Plays cases: finds the family's player, compares every step's result with the recorded one, and counts. A
-case that cannot be played never counts as passed.
-"""
+"""Plays cases and compares each step's result with the recorded one. What cannot be played never passes."""
 
 from __future__ import annotations
 
@@ -61,8 +59,6 @@ class Mismatch:
 
 @dataclass
 class PlayReport:
-    """Counts over all cases played."""
-
     passed_cases: int = 0
     failed_cases: int = 0
     unplayable_cases: int = 0
@@ -81,11 +77,8 @@ def play_case(
 ) -> Mismatch | None:
     """Play one case to its end or to the first difference. Raises TraceError when it cannot be played.
 
-    Args:
-        case: from `read_cases`.
-        back_end: where operators keep state and timers, see Storages; None for "case" where rocksdict is
-            installed, else "heap".
-        carry: takes snapshots from the operators before a restore to the ones after it; see carrying.py.
+    `back_end` says where operators keep state and timers, see Storages; None for "case" where rocksdict is
+    installed, else "heap". `carry` takes snapshots over a restore; see carrying.py.
     """
     try:
         with Storages(back_end or default_back_end()) as storages:

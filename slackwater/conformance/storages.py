@@ -1,6 +1,4 @@
-"""Where the operators of a case keep state and timers: as the case says, all in memory, or with memory and
-RocksDB swapped. The order of timers and merges is always the case's own.
-"""
+"""Where the operators of a case keep state and timers: as the case says, in memory, or swapped."""
 
 from __future__ import annotations
 
@@ -41,9 +39,8 @@ def default_back_end() -> BackEnd:
 class Storages:
     """The storages of one case, closed together.
 
-    Args:
-        back_end: "case": as the case says; "heap": all in memory; "swapped": state in RocksDB when the case's
-            is in memory, and the other way round.
+    `back_end` "case": as the case says; "heap": all in memory; "swapped": state in RocksDB when the case's is
+    in memory, and the other way round. The order of timers and merges is always the case's own.
     """
 
     def __init__(self, back_end: BackEnd) -> None:

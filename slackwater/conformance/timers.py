@@ -36,10 +36,8 @@ Plans = dict[tuple[str, int, Any], list[Command]]
 
 
 class RunCommands(KeyedProcessFunction):
-    """Runs an element's commands; a timer runs the commands that were registered with it.
-
-    `plans` maps (domain, timestamp, key) to a timer's commands, for all subtasks of a case, also after a
-    restore.
+    """Runs an element's commands; a timer runs the commands that were registered with it: `plans` maps
+    (domain, timestamp, key) to them, for all subtasks of a case, also after a restore.
     """
 
     def __init__(self, plans: Plans) -> None:

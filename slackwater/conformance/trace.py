@@ -1,6 +1,4 @@
-"""Reads recorded traces: files with one case of JSON per line, plain or gzipped. It knows the fields that all
-cases have.
-"""
+"""Reads recorded traces: files with one case of JSON per line, plain or gzipped."""
 
 from __future__ import annotations
 
@@ -23,7 +21,6 @@ class Case:
     Attributes:
         id: its unique name.
         family: which class of Flink ran, and so which player plays the case.
-        about: one sentence about the case.
         config: how the class was set up; each family has its own fields.
         steps: inputs in order, each an object whose first field names its kind.
         expected: `expected[i]` is the recorded result of `steps[i]`.

@@ -1,5 +1,5 @@
-"""Plays the families `watermark_generator` and `watermark_inputs`: how watermarks arise, and how several
-become one. A step in, the step's answer out, in the traces' own vocabulary.
+"""The families `watermark_generator` and `watermark_inputs`: how watermarks arise, and how several become
+one. A step in, the step's answer out, in the traces' own vocabulary.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ class WatermarkGeneratorPlayer:
         self._operator: TimestampsAndWatermarksOperator | None = None
 
     def play(self, step: Step) -> dict[str, Any]:
-        """The step's result. Raises TraceError for an unknown kind of step."""
         return self._answer.record(lambda: self._play(step))
 
     def _play(self, step: Step) -> None:
@@ -86,7 +85,6 @@ class WatermarkInputsPlayer:
             raise TraceError(f"There are no watermark inputs of kind {kind!r}.")
 
     def play(self, step: Step) -> dict[str, Any]:
-        """The step's result. Raises TraceError for an unknown kind of step."""
         return self._answer.record(lambda: self._play(step))
 
 

@@ -1,6 +1,4 @@
-"""The family `window`: declarations of a window operator, as Flink's WindowedStream takes them, and the count
-of late elements that it dropped.
-"""
+"""The family `window`: a window operator as Flink's WindowedStream declares it, and its dropped elements."""
 
 from __future__ import annotations
 
@@ -35,9 +33,7 @@ from slackwater.windowing.runtime.window_operators import window_operator
 
 
 class WindowPlayer:
-    """Plays a case of `window`. Declarations that an operator refuses are reported as the first step's
-    result.
-    """
+    """Plays a case of `window`. A declaration that an operator refuses is the first step's result."""
 
     def __init__(self, config: Json, storages: Storages, carry: CarrySnapshots) -> None:
         self._config, self._storages, self._carry = config, storages, carry

@@ -1,5 +1,5 @@
-"""The contenders that replay a workload: the project itself, and the systems that it is measured against. One
-file each; `CONTENDERS` finds it by name.
+"""The contenders that replay a workload: the project itself, and the systems it is measured against. One file
+each; `CONTENDERS` finds it by name.
 """
 
 from collections.abc import Mapping
@@ -11,10 +11,8 @@ from slackwater.bench.cases import BenchmarkCase
 
 
 class Contender(Protocol):
-    """One way to replay a case, in a process of its own.
-
-    The caller measures `run`, and not `prepare`. Both may be called any number of times; `start` once, before
-    them.
+    """One way to replay a case, in a process of its own. The caller measures `run`, and not `prepare`. Both
+    may be called any number of times; `start` once, before them.
     """
 
     def start(self, case: BenchmarkCase) -> None:

@@ -23,7 +23,6 @@ def wrap_long(value: int) -> int:
 
 
 def wrap_int(value: int) -> int:
-    """`value` as a signed 32-bit integer."""
     return ((value + 2**31) & _MASK_32) - 2**31
 
 
@@ -62,7 +61,6 @@ def string_hash(text: str) -> int:
 
 
 def utf16_units(text: str) -> tuple[int, ...]:
-    """The UTF-16 units of a string, Java's chars."""
     utf16_bytes = text.encode("utf-16-be", "surrogatepass")
     return struct.unpack(f">{len(utf16_bytes) // 2}H", utf16_bytes)
 

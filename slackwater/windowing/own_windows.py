@@ -53,7 +53,6 @@ class OwnWindowClass:
 
     @property
     def columns(self) -> tuple[WindowField, ...]:
-        """The declared columns: the fields but `start` and `end`."""
         return tuple(field for field in self.fields if field.name not in (START, END))
 
     @property

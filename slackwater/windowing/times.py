@@ -21,7 +21,6 @@ def to_ms(moment: datetime) -> int:
 
 
 def floor_to_ms(time: int, unit: str) -> int:
-    """A time in one of Arrow's units as whole milliseconds."""
     return time * 1000 // PER_SECOND[unit]
 
 

@@ -166,9 +166,10 @@ class TumblingProcessingTimeWindows(_TumblingWindows, _AlignedProcessingTimeWind
 @dataclass(frozen=True, kw_only=True)
 class SlidingEventTimeWindows(_AlignedEventTimeWindows):
     """Overlapping windows in event time, newest first: every [s, s + size) that holds the timestamp, s =
-    offset + k·slide; at most ten million for an element (Flink: SlidingEventTimeWindows).
+    offset + k·slide (Flink: SlidingEventTimeWindows).
 
-    With slide > size there are gaps: an element in a gap has no window.
+    With slide > size there are gaps: an element in a gap has no window. An element has at most ten million
+    windows.
     """
 
     looks_at_elements: ClassVar[bool] = False

@@ -387,7 +387,9 @@ class _ContinuousSlice:
         contents: Longs,
         late_contents: Longs,
     ) -> tuple[Firings, Longs]:
-        """(firings by window, their window numbers): firings by watermarks precede those by late elements."""
+        """(firings by window, the window number of each): within a window firings by watermarks, which are
+        given by window and time, precede firings by late elements.
+        """
         timeline, late = self.timeline, np.flatnonzero(self.is_late)
         late_owners = self.owners[late]
         no_ticks, no_causes = np.full(len(late), NO_TIME), np.full(len(windows), NO_TIME)

@@ -110,7 +110,7 @@ class _Takings(NamedTuple):
 
     Attributes:
         order: int64[m], the place of each among the assignments.
-        places: int64[m], 0, 1, …: its place in its window, number `owners`.
+        owners, places: int64[m], the number of its window, and 0, 1, …: its place in the window.
         counts_before: int64[m], elements of the window since the last firing before the slice.
         fires: bool[m], whether it fires its window.
     """

@@ -61,7 +61,6 @@ class ElementLists:
         return np.flatnonzero(is_held)
 
     def without_first(self, counts: Longs) -> ElementLists:
-        """Each list without its first `counts` elements."""
         return ElementLists(self.numbers, self.starts + counts, self.ends)
 
     @classmethod

@@ -46,7 +46,6 @@ class Pieces(NamedTuple):
     Attributes:
         firsts, lasts: the range of the piece's elements: for tumbling and sliding windows their grid slice
             (twice), for sessions the first and the last timestamp.
-        elements: number of elements.
         first_arrivals, last_arrivals: clock at the first and at the newest element.
     """
 

@@ -29,7 +29,6 @@ class InternalTimerService:
     """Timers (timestamp, key, namespace), each once per domain (Flink: InternalTimerServiceImpl).
 
     Args:
-        target: called for each due timer.
         event_timers, processing_timers: empty queues.
         clock: where the physical timer for the head of the processing-time queue is registered.
         journal: where to note how to undo registrations and deletions; None for none.

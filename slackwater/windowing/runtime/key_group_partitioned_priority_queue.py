@@ -150,7 +150,6 @@ def _namespace_bytes(namespace: Any) -> bytes:
 
 
 def _discard(bucket: dict[Any, Any], key: Any, namespace: Any) -> bool:
-    """Remove one timer from a bucket; False if it is not there."""
     occupant = bucket.get(key, _ABSENT)
     if type(occupant) is not list:
         if occupant is not namespace and (occupant is _ABSENT or occupant != namespace):

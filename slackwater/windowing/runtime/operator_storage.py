@@ -57,7 +57,6 @@ class OperatorStorage:
     for RocksDB without `parent` or rocksdict, StateStorageError if the database cannot be opened.
 
     Args:
-        state, timers: where each lives.
         parent: folder on a local disk for the database's directory.
         memory_mb: for RocksDB's cache and write buffers.
         pickles: allow pickling values that are not plain for RocksDB.

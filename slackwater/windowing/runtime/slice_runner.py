@@ -92,9 +92,7 @@ class SliceRunner:
     `finish` once, read the results, and `close`.
 
     Args:
-        log: what the operator reports to.
         key_groups: the range; elements of other key groups are refused.
-        timeline: the slice's watermarks.
         from_ms: the slice's start, the clock's first reading.
         make_backend, make_timer_queue: where state and timers live, see OperatorStorage.
         add_element_of: operator → the function to call for every element.

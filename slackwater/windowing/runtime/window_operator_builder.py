@@ -89,7 +89,6 @@ class WindowOperatorBuilder:
         return self
 
     def evictor(self, evictor: Evictor) -> WindowOperatorBuilder:
-        """Keep all elements, and apply the evictor at each firing."""
         _check_kind("The evictor", evictor, Evictor)
         self._evictor = evictor
         return self

@@ -54,13 +54,11 @@ def window_operator(
     """An operator for `config`, new and unopened.
 
     Args:
-        clock: processing time, moved by the caller.
         key_groups: the range of keys; default: all.
         max_parallelism: number of key groups, fixed for the life of the state.
         known_key_groups: an index of the same range, shared with the caller, which may have filled it.
         order_mode: whose order equal timers and merges have.
         make_backend, make_timer_queue: where state and timers live; see OperatorStorage.
-        listener: called at each step; None costs nothing.
         on_error: "quarantine" undoes an element's changes when a function raises on it (`undone`); a failure
             in a firing, merge or timer is never undone.
         collected_mark: the lineage's collected mark, in milliseconds; see WindowOperator.

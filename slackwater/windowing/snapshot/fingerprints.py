@@ -240,7 +240,6 @@ def _words_of_decimals(column: pa.Array) -> Words:
 
 
 def _words_of_distinct(column: pa.Array) -> Words:
-    """The words of the distinct values, one by one."""
     kind = column.type
     if pa.types.is_nested(kind) or pa.types.is_binary_view(kind) or pa.types.is_string_view(kind):
         return _words_one_by_one(column)

@@ -52,8 +52,7 @@ class WindowLayout:
     """The codec's view of a window operator.
 
     Attributes:
-        contents: the state of the windows' contents.
-        columns: typed columns for them; None when they are JSON.
+        columns: typed columns for the windows' contents; None when they are JSON.
         merges: windows merge, so the sessions in flight are part of the state.
         trigger: declares its states, and whether it fires on timers.
         allowed_lateness_ms: how long after its last instant a window of event time is collected.
@@ -168,7 +167,6 @@ class SnapshotLayout:
         return {state.name: state.kind for state in self.states}
 
     def schemas(self) -> dict[str, pa.Schema]:
-        """Table name → its columns, without those that name a run."""
         contents = (
             () if self.windows is None or self.windows.columns is None else self.windows.columns.columns
         )

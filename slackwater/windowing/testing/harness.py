@@ -1,6 +1,5 @@
 """The operator harness: a test drives the parallel operators of one run and reads their output. Elements go
-to the operator of their key group, watermark and clock to all (Flink:
-KeyedOneInputStreamOperatorTestHarness).
+to the operator of their key group, time to all (Flink: KeyedOneInputStreamOperatorTestHarness).
 """
 
 from __future__ import annotations

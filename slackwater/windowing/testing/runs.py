@@ -12,8 +12,6 @@ from slackwater.windowing.testing.subject import Runtime, Subject
 
 
 class Run(OperatorHarness):
-    """A harness that can crash."""
-
     has_crashed = False
 
     def crash(self) -> None:

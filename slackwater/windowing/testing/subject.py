@@ -23,8 +23,6 @@ from slackwater.windowing.state.backend import StateBackend
 
 @dataclass(frozen=True)
 class KeyedProcess:
-    """A process function to be tested, and the type of its keys."""
-
     function: KeyedProcessFunction
     key_type: KeyType
 

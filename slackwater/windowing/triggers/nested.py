@@ -96,7 +96,6 @@ class ProcessingTimeoutTrigger(Trigger):
     ProcessingTimeoutTrigger). As in Flink any timer of the window fires it, the operator's cleanup timer too.
 
     Attributes:
-        trigger: the inner trigger.
         timeout_ms: counted from the first element, or from the newest with `resets_timer_on_new_record`.
         clears_on_timeout: whether the inner trigger starts afresh after a timeout.
     """

@@ -77,7 +77,9 @@ class WatermarkStrategy:
 
     @classmethod
     def monotonous(cls) -> WatermarkStrategy:
-        """For timestamps that never fall in a partition: watermark = greatest - 1 ms, once an interval."""
+        """For timestamps that never fall in a partition: watermark = greatest timestamp - 1 ms, once an
+        interval.
+        """
         return cls(kind="monotonous")
 
     @classmethod

@@ -119,7 +119,6 @@ def group_pairs(first: Longs, second: Longs, outside: Longs | None = None) -> tu
 
 
 def _first_besides(rows: Longs) -> int:
-    """The first row that is not among these."""
     is_named = np.zeros(len(rows) + 1, np.bool_)
     is_named[rows[rows <= len(rows)]] = True
     return int(np.argmin(is_named))

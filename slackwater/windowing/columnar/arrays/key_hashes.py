@@ -163,7 +163,6 @@ def _polynomials(units: NDArray[Any], offsets: NDArray[np.int64]) -> Codes:
 
 @lru_cache(maxsize=4)
 def _powers(length: int) -> tuple[Codes, Codes]:
-    """31^i and 31^-i mod 2^32 for i < length."""
     up, down = (np.full(length, base, np.uint32) for base in (31, pow(31, -1, 2**32)))
     up[0] = down[0] = 1
     return np.cumprod(up, dtype=np.uint32), np.cumprod(down, dtype=np.uint32)

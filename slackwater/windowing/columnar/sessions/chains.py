@@ -47,7 +47,6 @@ class TardyChains(NamedTuple):
     """Chains that hold a tardy element, those with most of them first.
 
     Attributes:
-        keys: int64[c], the key of each chain.
         sessions: the sessions of all chains, by start within a chain. Their `keys` are numbers of chains,
             their `contents` numbers of lists of rows, or NO_CONTENTS.
         rows, lengths: these lists, concatenated, and the length of each.
@@ -127,7 +126,6 @@ class WalkResult(NamedTuple):
 
 
 def sessions_of_pieces(pieces: Pieces, gap_ms: int) -> OpenWindows:
-    """Sessions of these pieces, before any firing."""
     size = len(pieces.keys)
     return OpenWindows(
         keys=pieces.keys,

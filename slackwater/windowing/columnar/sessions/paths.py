@@ -59,7 +59,6 @@ class Paths:
         self._pick_count = 0
 
     def begin(self, count: int) -> Longs:
-        """The numbers of `count` new, empty lists."""
         self._list_count += count
         return np.arange(self._list_count - count, self._list_count)
 

@@ -1,1 +1,1 @@
-"""Watermark timelines: the watermark of a whole slice at once, by source progress; no keys, no windows."""
+"""Watermark timelines: the watermark of a whole slice at once. Keys, windows and firings are unknown here."""

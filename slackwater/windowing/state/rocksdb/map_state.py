@@ -83,7 +83,6 @@ class RocksDBMapState(RocksDBState):
     def _entries_in_order(
         self, prefix: int, rows: Iterable[tuple[bytes, bytes]]
     ) -> Iterator[tuple[Any, Any]]:
-        """Keys and values of one map's rows, in order of insertion."""
         for row, value_bytes in sorted(rows, key=lambda entry: entry[1][:_ORDINAL_BYTES]):
             map_key, at = self._map_keys.read(value_bytes, _ORDINAL_BYTES)
             if map_key is None:

@@ -1,4 +1,4 @@
-"""The timer services of one operator, by name: created, advanced, snapshotted, restored; knows no window."""
+"""One operator's timer services, by name: created, advanced, snapshotted and restored; no windows here."""
 
 from __future__ import annotations
 

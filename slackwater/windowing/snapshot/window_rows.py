@@ -1,4 +1,4 @@
-"""Open windows, from first element to cleanup ↔ rows of `window_state`; others are in `keyed_state`."""
+"""Open windows ↔ rows of `window_state`; what collected windows left behind is in `keyed_state`."""
 
 from __future__ import annotations
 

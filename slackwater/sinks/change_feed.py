@@ -13,6 +13,7 @@ class ChangeFeedSink(Sink):
     kind, firing, cause, seq (of the ledger row) and at.
 
     Args:
+        name: of the sink.
         uri: where the table is: relative to the warehouse (``feeds/visits``), or an absolute path or URI.
 
     Raises:

@@ -18,11 +18,12 @@ class FunctionSink(Sink):
     """A function that is called with each batch of corrections, in order.
 
     Args:
+        name: of the sink.
         function: ``deliver(changes: pyarrow.Table, position: tuple[int, int])``. `changes` are rows of the
             table `corrections`; `position` is where the batch ends, (seq, offset): all corrections of earlier
             ledger rows and the first `offset` ones of `seq` have been handed over once it returns. It may be
             called again with rows that it had; one that stores `position` with what it writes can leave them
-            out. An error ends the delivery; the next delivery tries again.
+            out. What it raises ends the delivery, which is tried again by the next.
 
     Raises:
         PipelineError: the function can't be called.

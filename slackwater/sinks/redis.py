@@ -13,9 +13,10 @@ from slackwater.sinks.key_patterns import fields_of
 class RedisSink(Sink):
     """Rows of `published` as hashes in Redis, a field for each result; nulls are left out. Withdrawn rows are
     deleted. Numbers are written in full, Booleans as ``true`` and ``false``, times in ISO 8601 (UTC), and
-    nested values as JSON. The position is under the key ``slackwater:<pipeline>:<name>``.
+    what has parts as JSON.
 
     Args:
+        name: of the sink. The position is under the key ``slackwater:<pipeline>:<name>``.
         url: ``env:NAME``, ``airflow:CONN_ID``, or ``redis://host:port/database`` without a password.
         key: of each hash, ``visits:{page}:{window_start_ms}``. In braces: key columns, window_start and
             window_end (ISO 8601), window_start_ms and window_end_ms, the columns that a class of windows

@@ -15,8 +15,10 @@ class SqlSink(Sink):
     Withdrawn rows are deleted. The position is in the table ``slackwater_positions`` beside it.
 
     Args:
-        url: of the database, for SQLAlchemy: ``env:NAME``, ``airflow:CONN_ID``, or a URL without a password.
-        table: its name, with its schema if it has one, ``reports.visits``. Created when absent.
+        name: of the sink.
+        url: where the database is, for SQLAlchemy: ``env:NAME``, ``airflow:CONN_ID``, or a URL that holds no
+            password.
+        table: name of the table, with its schema where it has one, ``reports.visits``. Created when absent.
 
     Raises:
         PipelineError: the URL or the table is none.

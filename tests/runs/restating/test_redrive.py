@@ -155,7 +155,7 @@ def test_runs_of_before_repeat_without_it_and_runs_of_after_with_it(world: World
     redrive(world)
     world.backfill(REDRIVEN_TO, 31)
     runner = world.runner()
-    verifier = Verifier(world.warehouse, world.pipeline, runner.code, runner.engine, InProcess())
+    verifier = Verifier(world.warehouse, world.pipeline, runner.code_hash, runner.engine, InProcess())
     # The hash of a declaration is the harness's own word, and the verifier asks for the real one.
     for row in [row for row in world.ledger.rows() if row.kind == "run"]:
         found = verifier.verify(row.seq)

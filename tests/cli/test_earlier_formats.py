@@ -227,5 +227,7 @@ def test_a_key_is_erased_from_every_table_and_it_is_gone_on_with(earlier: Path, 
     )
     _done(earlier, "verify", pipeline, "--tables")
     _done(earlier, "run", pipeline, "--to", "2024-03-06")
-    _done(earlier, "backfill", pipeline, "--from", "2024-03-03", "--to", "2024-03-04")
+    if pipeline == "peaks":  # the preview of this range was made before the erasure
+        _done(earlier, "branches", "drop", pipeline, "preview-20240302t000000-20240303t000000")
+    _done(earlier, "backfill", pipeline, "--from", "2024-03-02", "--to", "2024-03-03")
     _done(earlier, "verify", pipeline, "--tables")

@@ -51,9 +51,9 @@ def test_a_date_is_written_as_iso_has_it() -> None:
 @pytest.mark.parametrize("days", [2_932_897, -719_163, 106_751_991])  # years 10000, 0 and 294247
 def test_a_date_that_python_has_not_is_written_as_it_is_shown(days: int) -> None:
     dates = pa.table({"day": pa.array([0, days, days + 1], pa.int32()).cast(pa.date32())})
-    shown = python_values(dates.column("day"))[1]
-    assert shown == f"{days} days since 1970" and rows_of(dates, shown) == [1]
-    condition, value = sql_equality("day", key_scalars([("day", pa.date32())], shown)["day"], "?")
+    displayed_day = python_values(dates.column("day"))[1]
+    assert displayed_day == f"{days} days since 1970" and rows_of(dates, displayed_day) == [1]
+    condition, value = sql_equality("day", key_scalars([("day", pa.date32())], displayed_day)["day"], "?")
     with duckdb.connect() as connection:
         connection.register("dates", dates)
         assert connection.execute(f"SELECT count(*) FROM dates WHERE {condition}", [value]).fetchall() == [

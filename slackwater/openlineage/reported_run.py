@@ -97,7 +97,7 @@ class ReportedRun:
     def _descriptions(self, results: VerbResults) -> tuple[list[InputDataset], list[OutputDataset]]:
         try:
             return self._datasets.describe(results.runs, results.publications)
-        except Exception as error:  # noqa: BLE001 - the end is reported with names alone rather than not at all
+        except Exception as error:  # noqa: BLE001 - the end is reported with names alone
             reason = without_credentials(str(error) or type(error).__name__)
             self._warn(f"warning: OpenLineage: versions and columns are not reported: {reason}")
             return self._names()

@@ -32,6 +32,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder / "pipelines.py"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_variable", [False, True])
 def test_a_run_by_uri_is_the_run_by_path(
     flights: Path, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_variable: bool

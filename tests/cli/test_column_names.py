@@ -83,6 +83,7 @@ def test_late_rows_are_reported_and_redriven(
     assert {row["window_start"]: row["n"] for row in own_pipeline.rows("published")}[moment(2)] == 3
 
 
+@pytest.mark.slow
 @pytest.mark.first_fast
 @pytest.mark.parametrize("nasty", [NASTY[: len(NASTY) // 2], NASTY[len(NASTY) // 2 :]])
 def test_keys_and_results_are_called_as_the_words_of_sql(

@@ -224,6 +224,7 @@ def test_a_fault_of_ours_shows_its_traceback_and_exits_1() -> None:
     assert "ZeroDivisionError" in process.stderr and "a fault of slackwater" in process.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", [("pipelines",), ("pipelines", "--output", "json")], ids=["table", "json"])
 def test_a_reader_that_has_gone_is_no_fault_of_ours(verb: tuple[str, ...]) -> None:
     """As in `slackwater pipelines | true`."""
@@ -313,6 +314,7 @@ def test_a_verb_that_looks_collects_garbage_seldom_and_leaves_the_process_as_it_
 # --- somebody else's package
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["jobs", "tables", "windowing", "dags"])
 def test_a_package_of_the_user_that_has_a_folders_name_is_no_matter(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()

@@ -70,6 +70,7 @@ def damaged(replayed: StoredTables, tmp_path: Path) -> Callable[[str, str], tupl
     return make
 
 
+@pytest.mark.slow
 @pytest.mark.first_fast
 @pytest.mark.parametrize("harm", HARMS)
 def test_a_commit_that_is_lost_is_named_by_every_verb(

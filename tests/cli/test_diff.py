@@ -47,6 +47,7 @@ def published_by_event() -> dict:
     }
 
 
+@pytest.mark.slow
 def test_diff_lists_exactly_the_windows_that_differ(
     both: tuple[str, ...], new_output: Callable[[], str]
 ) -> None:
@@ -74,6 +75,7 @@ def test_diff_lists_exactly_the_windows_that_differ(
     assert table.count("2013-01-0") >= len(rows) and " | " in table
 
 
+@pytest.mark.slow
 def test_a_pipeline_differs_from_itself_in_nothing(
     both: tuple[str, ...], new_output: Callable[[], str]
 ) -> None:
@@ -82,6 +84,7 @@ def test_a_pipeline_differs_from_itself_in_nothing(
     assert "departures and departures have published the same" in new_output()
 
 
+@pytest.mark.slow
 def test_pipelines_with_nothing_in_common_are_refused(
     both: tuple[str, ...], new_output: Callable[[], str]
 ) -> None:

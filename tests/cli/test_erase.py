@@ -144,6 +144,7 @@ def own_pipeline(tmp_path: Path) -> OwnPipeline:
     return made_here
 
 
+@pytest.mark.slow
 def test_an_erasure_waits_for_a_run_and_deletes_no_file_that_a_run_may_be_writing(
     own_pipeline: OwnPipeline, new_output: Callable[[], str]
 ) -> None:
@@ -181,6 +182,7 @@ def test_an_erasure_is_refused_while_the_source_has_such_rows_and_nothing_change
     assert {table: own_pipeline.rows(table) for table in (*COMPARED, "runs")} == before
 
 
+@pytest.mark.slow
 def test_a_run_over_deleted_rows_is_refused_before_their_erasure_and_not_after_it(
     own_pipeline: OwnPipeline, new_output: Callable[[], str]
 ) -> None:
@@ -193,6 +195,7 @@ def test_a_run_over_deleted_rows_is_refused_before_their_erasure_and_not_after_i
     assert own_pipeline("run", "own", "--to", day(4)) == 0
 
 
+@pytest.mark.slow
 def test_verify_names_the_erasure_and_repeats_runs_that_it_did_not_touch(
     own_pipeline: OwnPipeline, new_output: Callable[[], str]
 ) -> None:
@@ -213,6 +216,7 @@ def test_verify_names_the_erasure_and_repeats_runs_that_it_did_not_touch(
     )
 
 
+@pytest.mark.slow
 def test_an_erasure_can_be_tried_first_and_repeated(
     own_pipeline: OwnPipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -233,6 +237,7 @@ def test_an_erasure_can_be_tried_first_and_repeated(
     assert head(own_pipeline)["seq"] == seq
 
 
+@pytest.mark.slow
 def test_an_erasure_that_dies_after_its_commit_is_finished_by_the_next_command(
     own_pipeline: OwnPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,6 +264,7 @@ def test_an_erasure_that_dies_after_its_commit_is_finished_by_the_next_command(
     assert files_that_name(own_pipeline) == []
 
 
+@pytest.mark.slow
 def test_a_run_that_was_staged_before_an_erasure_is_not_published_after_it(
     own_pipeline: OwnPipeline, new_output: Callable[[], str]
 ) -> None:
@@ -291,6 +297,7 @@ def test_other_changes_of_the_source_stay_refused(own_pipeline: OwnPipeline) -> 
     assert own_pipeline("run", "own", "--to", day(4)) == 2
 
 
+@pytest.mark.slow
 def test_after_the_erasure_of_the_only_key_the_next_key_begins_without_state(
     tmp_path: Path,
 ) -> None:
@@ -331,6 +338,7 @@ SUITE = {
 }
 
 
+@pytest.mark.slow
 def test_samples_and_results_of_a_suite_that_may_name_a_person_are_erased(
     great_expectations: None, tmp_path: Path
 ) -> None:

@@ -62,6 +62,7 @@ def test_every_verb_is_looked_at() -> None:
     assert not LOOKS.keys() & WORKS
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_spark")
 @pytest.mark.parametrize("words", LOOKS, ids=" ".join)
 def test_it_fits_a_terminal_and_is_for_people(
@@ -83,6 +84,7 @@ def test_it_fits_a_terminal_and_is_for_people(
         assert not re.search(r"\d{13}\b|_ms\b|\d\.\d{5,}", line), line
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_spark")
 @pytest.mark.parametrize("words", LOOKS, ids=" ".join)
 def test_its_json_is_json(

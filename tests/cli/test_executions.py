@@ -13,6 +13,7 @@ with open({path!r}, "a") as _file:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_spark")
 def test_a_users_file_is_executed_once_in_each_command(hourly: Hourly, tmp_path: Path) -> None:
     executions = tmp_path / "executions"

@@ -26,6 +26,7 @@ def test_0_when_it_is_done() -> None:
     assert slackwater("pipelines").returncode == 0
 
 
+@pytest.mark.slow
 def test_0_without_java_where_slices_are_small(warehouse: Path, tmp_path: Path) -> None:
     process = slackwater(
         "run", "departures", "--to", "2013-01-02", "--warehouse", warehouse, env=without_java(tmp_path)
@@ -35,6 +36,7 @@ def test_0_without_java_where_slices_are_small(warehouse: Path, tmp_path: Path) 
     assert row["engine"] == "columnar" and row["rows_read"] > 0
 
 
+@pytest.mark.slow
 def test_0_without_java_where_small_slices_call_functions(hourly: Hourly, tmp_path: Path) -> None:
     process = slackwater(
         *("run", "hourly", "--to", "2013-01-02", "--engine", "operator", *hourly.where),
@@ -45,6 +47,7 @@ def test_0_without_java_where_small_slices_call_functions(hourly: Hourly, tmp_pa
     assert row["engine"] == "operator" and row["rows_read"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", [(), ("--engine", "operator")], ids=["columnar", "operator"])
 def test_1_when_there_is_no_java(hourly: Hourly, tmp_path: Path, engine: tuple[str, ...]) -> None:
     variables = without_java(tmp_path)

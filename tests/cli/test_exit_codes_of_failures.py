@@ -168,6 +168,7 @@ def test_2_when_the_warehouse_may_not_be_read(
         assert is_told(text, "can't be read", "permissions") and "never run" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [("--engine", "operator"), ("--partitions", "100")])
 def test_1_when_spark_s_extra_is_not_installed(
     hourly: Hourly, tmp_path: Path, options: tuple[str, ...]

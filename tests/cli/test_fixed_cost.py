@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import REPLAYED_TO
 from tests.cli.test_inspection import MEASURED
 from tests.integration.command import environment
@@ -50,6 +52,7 @@ departures = replace(departures, expect=[item for item in departures.expect if i
 """
 
 
+@pytest.mark.slow
 def test_a_small_slice_needs_no_spark_and_without_a_suite_no_great_expectations(
     replayed: StoredTables, tmp_path: Path
 ) -> None:

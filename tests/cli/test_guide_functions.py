@@ -4,6 +4,8 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from tests.integration.command import here
 from tests.integration.stored import ROOT, StoredTables
 from tests.model import brute_force
@@ -21,6 +23,7 @@ def block_of(text: str) -> str:
     return block
 
 
+@pytest.mark.slow
 def test_the_guides_process_function_tells_of_silences(
     warehouse: Path, tmp_path: Path, without_spark: None
 ) -> None:
@@ -72,6 +75,7 @@ def silences(events: list) -> Counter:
     return told
 
 
+@pytest.mark.slow
 def test_the_guides_aggregate_and_trigger_fire_at_the_tenth_element(
     warehouse: Path, tmp_path: Path, without_spark: None
 ) -> None:

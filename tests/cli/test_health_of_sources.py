@@ -39,6 +39,7 @@ def rows_like(schema: pa.Schema, first: int, last: int) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("schema", "named"),
     [

@@ -71,6 +71,7 @@ def published(hourly: Hourly) -> Counter[str]:
     return Counter(map(repr, hourly.stored.rows("published")))
 
 
+@pytest.mark.slow
 def test_what_was_final_goes_and_nothing_else(six_runs: Hourly, new_output: Callable[[], str]) -> None:
     stored = six_runs.stored
     before, standing = {table: stored.rows(table) for table in TABLES}, published(six_runs)
@@ -156,6 +157,7 @@ def test_nobody_goes_back_behind_what_is_gone(six_runs: Hourly, new_output: Call
     assert "dropped" not in new_output()
 
 
+@pytest.mark.slow
 def test_history_that_a_branch_may_need_stays_until_it_is_dropped(
     six_runs: Hourly, new_output: Callable[[], str]
 ) -> None:

@@ -95,6 +95,7 @@ def test_what_upkeep_drops_while_it_is_restored_is_put_back(
     assert_goes_on(six_runs)
 
 
+@pytest.mark.slow
 def test_a_staged_run_whose_state_upkeep_dropped_is_published_with_it(six_runs: Hourly) -> None:
     """Its claim was believed dead."""
     assert six_runs.run_here("--to", "2013-01-04T12:00", "--no-publish") == 0
@@ -103,6 +104,7 @@ def test_a_staged_run_whose_state_upkeep_dropped_is_published_with_it(six_runs: 
     assert_goes_on(six_runs)
 
 
+@pytest.mark.slow
 def test_a_staged_run_whose_state_is_deleted_is_not_published_and_may_be_run_again(
     six_runs: Hourly, new_output: Callable[[], str]
 ) -> None:

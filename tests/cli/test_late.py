@@ -58,6 +58,7 @@ def test_the_report_says_what_each_lateness_would_have_left_too_late(
     assert "no row was too late" in new_output()
 
 
+@pytest.mark.slow
 def test_redriven_rows_are_taken_in_by_the_command_that_it_prints(
     hourly: Hourly, without_spark: None, new_output: Callable[[], str]
 ) -> None:

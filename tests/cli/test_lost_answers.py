@@ -88,6 +88,7 @@ def test_a_verb_whose_commits_all_lose_their_answers_does_its_work_once(
     assert_corrections_make_published(hourly.stored)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_what_is_appended_behind_whatever_came_before_is_not_appended_twice(hourly: Hourly, way: str) -> None:
     with lost_answers(way, *TABLES):

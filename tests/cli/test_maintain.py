@@ -66,6 +66,7 @@ def a_week_passes(stored: StoredTables) -> None:
                 file.unlink()
 
 
+@pytest.mark.slow
 def test_state_tables_hold_the_open_windows_of_the_retained_snapshots_and_no_more(
     six_runs: Hourly, new_output: Callable[[], str]
 ) -> None:
@@ -92,6 +93,7 @@ def test_state_tables_hold_the_open_windows_of_the_retained_snapshots_and_no_mor
     }
 
 
+@pytest.mark.slow
 def test_runs_go_on_after_it_as_if_nothing_had_been(six_runs: Hourly, new_output: Callable[[], str]) -> None:
     rows = six_runs.stored.ledger()
     assert maintain(six_runs, new_output)["runs"]["compacted"] == 5
@@ -127,6 +129,7 @@ def test_files_of_what_runs_have_emitted_do_not_grow_with_the_number_of_runs(
     assert_corrections_make_published(stored)
 
 
+@pytest.mark.slow
 def test_what_is_gone_is_said_with_what_is_kept(six_runs: Hourly, new_output: Callable[[], str]) -> None:
     maintain(six_runs, new_output)
     assert here("verify", "hourly", 2, *six_runs.where) == 0, (
@@ -147,6 +150,7 @@ def test_what_is_gone_is_said_with_what_is_kept(six_runs: Hourly, new_output: Ca
     assert "begins behind run 2, the nearest whose snapshot is kept before 3" in new_output()
 
 
+@pytest.mark.slow
 def test_a_restatement_starts_from_the_nearest_snapshot_that_is_kept(
     six_runs: Hourly, new_output: Callable[[], str]
 ) -> None:

@@ -55,6 +55,7 @@ def ledger(hourly: Hourly) -> list[tuple[int, str, str, int | None, list[tuple[i
 
 
 class TestRestore:
+    @pytest.mark.slow
     def test_what_came_after_is_undone_and_runs_go_on_from_there(
         self, hourly: Hourly, new_output: Callable[[], str]
     ) -> None:
@@ -122,6 +123,7 @@ class TestRestore:
 
 
 class TestBranches:
+    @pytest.mark.slow
     def test_a_branch_runs_beside_main_which_stays_as_it_is(
         self, hourly: Hourly, new_output: Callable[[], str]
     ) -> None:
@@ -211,6 +213,7 @@ def assert_changes_are_told(hourly: Hourly, told_changes: list[dict[str, Any]], 
 
 
 class TestPublishingABranch:
+    @pytest.mark.slow
     def test_a_branch_that_has_converged_takes_main_s_later_runs_with_it(
         self, hourly: Hourly, new_output: Callable[[], str]
     ) -> None:

@@ -18,6 +18,7 @@ def own_pipeline(tmp_path: Path) -> OwnPipeline:
     return OwnPipeline(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_error", ["fail", "quarantine"])
 def test_a_session_gap_that_no_table_can_hold_is_a_fault_of_its_function(
     own_pipeline: OwnPipeline, on_error: str, capsys: pytest.CaptureFixture[str]
@@ -73,6 +74,7 @@ def test_event_times_in_seconds_are_warned_of(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rows",
     [

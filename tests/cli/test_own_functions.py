@@ -24,6 +24,7 @@ def run(warehouse: Path, *options: str) -> StoredTables:
     return StoredTables(warehouse, "latest")
 
 
+@pytest.mark.slow
 def test_results_are_those_of_the_functions_over_the_models_windows(
     warehouse: Path, without_spark: None
 ) -> None:
@@ -68,6 +69,7 @@ def test_the_snapshot_is_readable(warehouse: Path, without_spark: None) -> None:
     assert {row["state_name"] for row in stored.parked("keyed_state")} == {"record"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("declared", "changed", "told"),
     [

@@ -12,6 +12,7 @@ from tests.runs.own_lanes import LANES, PIPELINES, lanes_of_a_day
 from tests.runs.world import Event, ms
 
 
+@pytest.mark.slow
 @pytest.mark.first_fast
 @pytest.mark.parametrize("name", PIPELINES)
 def test_verbs_show_the_declared_columns(

@@ -73,6 +73,7 @@ def test_files_that_come_are_read_once_and_stragglers_among_them_are_folded_in(
     assert own("run", "own", "--to", "2013-01-04") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.first_fast
 @pytest.mark.parametrize("is_removed", [False, True], ids=["changed", "removed"])
 def test_a_file_that_is_changed_or_removed_is_a_rewrite_that_a_restatement_takes_in(
@@ -173,6 +174,7 @@ def test_looking_records_nothing(own: OwnPipeline) -> None:
     assert not (own.warehouse / "own").exists()
 
 
+@pytest.mark.slow
 def test_a_folder_and_a_delta_table_are_one_stream(
     own: OwnPipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -48,6 +48,7 @@ def test_a_plan_says_where_each_slice_would_be_replayed(
         assert [item["place"] for item in plan["slices"]] == [place, place]
 
 
+@pytest.mark.slow
 def test_a_pipeline_that_declares_on_spark_may_be_run_here_all_the_same(
     warehouse: Path, tmp_path: Path
 ) -> None:

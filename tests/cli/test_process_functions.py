@@ -91,6 +91,7 @@ def parked(stored: StoredTables) -> list[Row]:
     return [row for row in stored.rows("keyed_state") if row["run_id"] == stored.ledger()[-1]["run_id"]]
 
 
+@pytest.mark.slow
 def test_its_rows_are_published_and_its_state_and_timers_are_parked(
     where: Callable[..., tuple[str, ...]], warehouse: Path, new_output: Callable[[], str]
 ) -> None:
@@ -157,6 +158,7 @@ def test_restating_a_range_whose_rows_have_not_changed_changes_nothing(
     assert after.ledger()[-2]["kind"] == "publish", "the branch is live now, and was dropped"
 
 
+@pytest.mark.slow
 def test_each_of_its_rows_is_an_insert_that_no_later_run_replaces(
     where: Callable[..., tuple[str, ...]], warehouse: Path
 ) -> None:
@@ -170,6 +172,7 @@ def test_each_of_its_rows_is_an_insert_that_no_later_run_replaces(
     ) == len(published)
 
 
+@pytest.mark.slow
 def test_elements_on_which_it_raises_are_set_aside_and_accounted_for(
     where: Callable[..., tuple[str, ...]], warehouse: Path
 ) -> None:

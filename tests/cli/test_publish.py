@@ -21,6 +21,7 @@ def stage(hourly: Hourly, to: str) -> list[str]:
     return [run_id for run_id in hourly.attempts() if run_id not in before]
 
 
+@pytest.mark.slow
 def test_a_chain_of_slices_is_committed_in_one_delta_commit(
     hourly: Hourly, new_output: Callable[[], str]
 ) -> None:
@@ -40,6 +41,7 @@ def test_a_chain_of_slices_is_committed_in_one_delta_commit(
     assert_corrections_make_published(hourly.stored)
 
 
+@pytest.mark.slow
 def test_without_a_run_the_newest_chain_that_continues_main_is_published(hourly: Hourly) -> None:
     stage(hourly, "2013-01-03")
     second = stage(hourly, "2013-01-03")
@@ -72,6 +74,7 @@ def test_without_a_run_a_staged_run_is_found_behind_newer_ones_that_do_not_conti
     assert_as_model(hourly.stored, "2013-01-03")
 
 
+@pytest.mark.slow
 def test_a_chain_whose_main_has_moved_loses_and_changes_nothing(
     hourly: Hourly, new_output: Callable[[], str]
 ) -> None:
@@ -102,6 +105,7 @@ def test_publishing_again_does_nothing(hourly: Hourly, new_output: Callable[[], 
     ] == versions
 
 
+@pytest.mark.slow
 def test_a_part_of_a_chain_may_be_published_first(hourly: Hourly) -> None:
     chain = stage(hourly, "2013-01-04")
     assert hourly.publish(chain[1]) == 0

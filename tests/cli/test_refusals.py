@@ -51,6 +51,7 @@ def test_a_plan_refuses_what_the_run_refuses_in_its_words(
     assert own_pipeline("plan", "own", "--to", "2013-01-04") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.first_fast
 @pytest.mark.parametrize("settings", CHANGES)
 def test_a_refused_backfill_leaves_no_branch_and_no_row(
@@ -88,6 +89,7 @@ def test_a_plan_refuses_a_closed_lineage_as_a_run_does(
     )
 
 
+@pytest.mark.slow
 def test_a_retyped_column_of_the_source_is_told_by_its_own_name(
     own_pipeline: OwnPipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -109,6 +111,7 @@ def test_a_retyped_column_of_the_source_is_told_by_its_own_name(
     assert own_pipeline("run", "own", "--to", "2013-01-04") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changed", ["the key", "the source"])
 def test_a_change_that_a_lineage_can_not_take_begins_a_new_one_under_the_same_name(
     own_pipeline: OwnPipeline, changed: str, capsys: pytest.CaptureFixture[str]

@@ -43,6 +43,7 @@ def declared(folder: Path, *, settings: str = "", source: str = "") -> Path:
 # --- ranges
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "wanted"),
     [
@@ -123,6 +124,7 @@ def test_a_lineage_may_start_elsewhere(hourly: Hourly) -> None:
     assert again.returncode == 2 and "the lineage begins at 2013-01-02T00:00:00Z" in again.stderr
 
 
+@pytest.mark.slow
 def test_a_catch_up_is_cut_by_the_pipelines_slice_and_the_last_one_ends_where_asked(hourly: Hourly) -> None:
     hourly.declare(settings="'slice': __import__('datetime').timedelta(hours=16)")
     process = hourly.run("--to", "2013-01-02T20:00", "--partitions", "3", "--engine", "operator")

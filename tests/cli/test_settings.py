@@ -25,6 +25,7 @@ def checks(hourly: Hourly, seq: int, new_output: Callable[[], str]) -> dict[str,
     return {check["expectation"]: check for check in row["checks"]}
 
 
+@pytest.mark.slow
 @pytest.mark.first_fast
 @pytest.mark.parametrize("hours", [0, 9])
 def test_another_lateness_counts_from_the_next_run_on_and_is_noted(
@@ -51,6 +52,7 @@ def test_another_lateness_counts_from_the_next_run_on_and_is_noted(
     assert_equal(facts_of_tables(hourly.stored), facts_of_model(model))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "difference"),
     [

@@ -67,6 +67,7 @@ def test_rows_that_came_into_slices_of_before_are_told_with_their_days(
     assert advice in capsys.readouterr().out.replace("\n", " ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "stale_days"),
     [
@@ -83,6 +84,7 @@ def test_rows_that_were_changed_or_removed_are_told_with_their_days(
     assert "were changed or removed" in manifest.message and "slackwater backfill own" in manifest.message
 
 
+@pytest.mark.slow
 def test_after_the_restatement_there_is_nothing_to_say(three_days: OwnPipeline) -> None:
     DeltaTable(three_days.source).update({"x": "x + 1000"}, predicate=f"x = {DAY + 3}")
     ((start, end),) = again(three_days).stale

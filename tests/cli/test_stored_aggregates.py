@@ -47,6 +47,7 @@ def replayed(engine: str, warehouse: Path) -> StoredTables:
     return StoredTables(warehouse, name)
 
 
+@pytest.mark.slow
 def test_both_engines_store_the_same_panes_and_parts(warehouse: Path, without_spark: None) -> None:
     columnar, operator = replayed("columnar", warehouse), replayed("operator", warehouse)
     hashes = [

@@ -47,6 +47,7 @@ def busy_hours(hourly: Hourly) -> dict[tuple[str, Any], int]:
     return {hour: pane["flights"] for hour, pane in newest.items() if pane["flights"] > 20}
 
 
+@pytest.mark.slow
 def test_a_suite_rejects_a_run_before_anything_is_published(
     hourly: Hourly, tmp_path: Path, new_output: Callable[[], str]
 ) -> None:

@@ -89,6 +89,7 @@ def test_late_and_unusable_rows_name_the_source_that_has_them(own: OwnPipeline) 
     assert '"shop"' in unusable["row_json"]
 
 
+@pytest.mark.slow
 def test_stragglers_of_one_source_are_folded_in_and_its_rewrite_is_refused_by_its_name(
     own: OwnPipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -48,6 +48,7 @@ def test_tables_that_nobody_has_touched_are_as_recorded(
     assert sum(row["rows_late"] for row in ledger.values()) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "what", "step"),
     [

@@ -55,6 +55,7 @@ def published(own: OwnPipeline) -> dict[int, tuple[int, int]]:
     return {(row["window_start"] - START) // HOUR: (row["n"], row["total"]) for row in own.rows("published")}
 
 
+@pytest.mark.slow
 def test_windows_of_all_rows_are_published_without_a_key_column(
     own: OwnPipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -105,6 +106,7 @@ def test_the_verbs_around_runs_take_a_pipeline_without_a_key(
     assert own("verify", "own", "--tables") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "verb", [["state", "windows"], ["late", "list"], ["erase", "--dry-run"]], ids=lambda verb: verb[0]
 )
@@ -192,6 +194,7 @@ def test_sinks_have_the_rows_by_window_or_by_firing(own: OwnPipeline, tmp_path: 
         assert len(totals) == 9  # 99 rows, ten at a time: the late ones count like the others
 
 
+@pytest.mark.slow
 def test_functions_without_a_key_publish_and_verify(own: OwnPipeline) -> None:
     own.file.write_text(
         own.file.read_text()

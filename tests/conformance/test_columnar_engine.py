@@ -40,6 +40,7 @@ CASES_PLAYED = {
 FEW = 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(CASES_PLAYED.keys() - {"window_restore"}))
 @pytest.mark.parametrize("engine", ["columnar", "operator"])
 def test_recorded_cases_pass_as_rows(name: str, engine: str) -> None:

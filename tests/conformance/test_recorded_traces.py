@@ -56,6 +56,7 @@ def test_every_trace_is_listed() -> None:
     assert {path.name.removesuffix(".jsonl.gz") for path in TRACES.glob("*.jsonl.gz")} == set(CASES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_every_recorded_case_passes(name: str) -> None:
     out = io.StringIO()

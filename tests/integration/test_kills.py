@@ -137,6 +137,7 @@ def test_publish_alone_finishes_what_a_killed_run_has_committed(
     assert_corrections_make_published(hourly)
 
 
+@pytest.mark.slow
 def test_a_no_op_run_finishes_the_roll_forward_of_a_killed_one(hourly: StoredTables) -> None:
     assert run(hourly, Plan(at="between the roll-forward commits", nth=3)).returncode == -signal.SIGKILL
     assert_whole(hourly)
@@ -157,6 +158,7 @@ def test_inspection_says_that_a_roll_forward_is_open_and_leaves_it_open(
     assert hourly.rolled_forward() == 1
 
 
+@pytest.mark.slow
 def test_a_slice_that_was_staged_before_the_kill_can_be_published_as_it_is(
     killed: Callable[[str], StoredTables],
 ) -> None:

@@ -158,6 +158,7 @@ def test_of_a_branch_and_a_run_one_moves_main_and_the_loser_may_try_again(
     assert_corrections_make_published(hourly)
 
 
+@pytest.mark.slow
 def test_two_that_roll_forward_the_same_run_do_each_step_once(hourly: StoredTables, tmp_path: Path) -> None:
     command = ("run", "hourly", "--to", DAY_2, "--warehouse", hourly.warehouse, "--pipelines", PIPELINES)
     assert driver(Plan(at="after the ledger commit"), *command).returncode == -signal.SIGKILL
@@ -231,6 +232,7 @@ def dead_process() -> str:
     return owner_of(process.pid, "1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("owner", "ends_in"),
     [(dead_process(), timedelta(minutes=2)), ("elsewhere/1/1", timedelta(seconds=-1))],

@@ -124,6 +124,7 @@ def test_the_guide_has_one_statement_for_what_stands_and_one_for_what_is_parked(
     assert "explode" in live_statement("late_events") and "panes" not in live_statement("late_events")
 
 
+@pytest.mark.slow
 def test_what_counts_is_what_the_model_says(stored: StoredTables) -> None:
     assert_as_model(stored, TO)
 
@@ -136,6 +137,7 @@ def test_rows_that_do_not_count_stand_in_the_tables(stored: StoredTables) -> Non
     assert others["late_events"] and others["quarantine"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", QUESTIONS)
 def test_every_reader_gives_the_rows_that_count(stored: StoredTables, ask: Ask, table: str) -> None:
     live = live_ids(stored)

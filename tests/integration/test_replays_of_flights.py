@@ -96,6 +96,7 @@ def daily(spark: "SparkSession", flights: Path, tmp_path_factory: pytest.TempPat
     return StoredTables(warehouse, "departures")
 
 
+@pytest.mark.slow
 def test_four_daily_slices_leave_what_the_model_says(daily: StoredTables) -> None:
     assert_as_model(daily, TO)
     assert_corrections_make_published(daily)
@@ -139,6 +140,7 @@ def test_one_slice_over_everything_is_the_same(daily: StoredTables, flights: Pat
     )
 
 
+@pytest.mark.slow
 def test_a_cut_inside_a_tick_parks_the_unfinished_tick(
     spark: "SparkSession", flights: Path, tmp_path: Path
 ) -> None:

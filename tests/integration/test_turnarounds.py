@@ -51,6 +51,7 @@ def model() -> Outcome:
     return brute_force.replay(by_aircraft, rules)
 
 
+@pytest.mark.slow
 def test_panes_published_and_parked_sessions_are_what_the_model_says(
     stored: StoredTables, model: Outcome
 ) -> None:

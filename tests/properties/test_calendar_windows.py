@@ -85,6 +85,7 @@ def stretched(draw, replays):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @given(stretched(test_split_and_parallelism.replays()))
 @searched(4, long=40)
@@ -94,6 +95,7 @@ def test_one_run_over_calendar_windows_is_what_the_model_says(engine, replay):
     check_against_model(replayed, events, rules)
 
 
+@pytest.mark.slow
 @given(stretched(test_split_and_parallelism.replays()), st.data())
 @searched(3, long=40)
 def test_cuts_and_parallelism_do_not_show_in_calendar_windows(replay, data):
@@ -107,6 +109,7 @@ def test_cuts_and_parallelism_do_not_show_in_calendar_windows(replay, data):
     assert left(replay_pipeline(pipeline, events, rules, cuts, ranges, file_rows, engines=engines)) == once
 
 
+@pytest.mark.slow
 @given(st.data())
 @searched(2, long=24)
 def test_engines_leave_the_same_of_calendar_windows(data):

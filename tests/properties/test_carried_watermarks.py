@@ -39,6 +39,7 @@ def carrying(draw, replays):
     return replace(rules, carried=carried), events
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @given(carrying(test_split_and_parallelism.replays()))
 @searched(8, long=60)
@@ -48,6 +49,7 @@ def test_one_run_is_what_the_model_says(engine, replay):
     check_against_model(replayed, events, rules)
 
 
+@pytest.mark.slow
 @given(carrying(test_split_and_parallelism.replays()), st.data())
 @searched(5, long=60)
 def test_cuts_and_parallelism_do_not_show(replay, data):
@@ -61,6 +63,7 @@ def test_cuts_and_parallelism_do_not_show(replay, data):
     assert left(replay_pipeline(pipeline, events, rules, cuts, ranges, file_rows, engines=engines)) == once
 
 
+@pytest.mark.slow
 @pytest.mark.first_fast
 @pytest.mark.parametrize("assigners", [FIXED, SESSIONS], ids=["fixed", "sessions"])
 @given(st.data())
@@ -70,6 +73,7 @@ def test_engines_leave_the_same(assigners, data):
     check_engines(pipeline_of(rules, data.draw(st.booleans(), label="purging")), rules, events, data)
 
 
+@pytest.mark.slow
 @given(st.data())
 @searched(2, long=30)
 def test_the_function_is_handed_derived_columns_in_both_engines(data):

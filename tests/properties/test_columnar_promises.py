@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,6 +69,7 @@ def seen(replayed):
     return {**left(replayed), "quarantine": multiset(replayed.quarantined, "source_version", "source_file")}
 
 
+@pytest.mark.slow
 @given(cases(), st.data())
 @searched(4, long=18)
 def test_cuts_ranges_files_and_memory_do_not_show(case, data):
@@ -81,6 +83,7 @@ def test_cuts_ranges_files_and_memory_do_not_show(case, data):
     assert seen(run(pipeline, rules, elsewhere, cuts, ranges, file_rows, memory)) == seen(once)
 
 
+@pytest.mark.slow
 @given(cases(), st.data())
 @searched(4, long=16)
 def test_every_row_is_accounted_for(case, data):
@@ -108,6 +111,7 @@ def test_every_row_is_accounted_for(case, data):
     )
 
 
+@pytest.mark.slow
 @given(cases(), st.data())
 @searched(3, long=8)
 def test_a_run_repeated_gives_equal_hashes(case, data):

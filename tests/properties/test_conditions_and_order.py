@@ -45,6 +45,7 @@ def test_rows_that_do_not_meet_the_condition_might_never_have_come(replay, condi
     check_against_model(once, kept, rules)
 
 
+@pytest.mark.slow
 @given(replays(), st.sampled_from(sorted(CONDITIONS)), st.sampled_from(["arrival", "event"]), st.data())
 @searched(8, long=40)
 def test_both_engines_leave_the_same(replay, condition, order, data):

@@ -4,6 +4,7 @@ the rows on which they fail. Cut or not, in any engine.
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,6 +57,7 @@ def under_other_names(rows):
     return [{("key" if name == "who" else name): value for name, value in row.items()} for row in rows]
 
 
+@pytest.mark.slow
 @given(replays(), st.sampled_from(["arrival", "event"]), st.booleans(), st.data())
 @searched(4, long=60)
 def test_derived_values_count_as_if_the_source_held_them(replay, order, purging, data):

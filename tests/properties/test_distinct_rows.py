@@ -59,6 +59,7 @@ def check(replay, data) -> None:
     assert everything(in_slices) == everything(once)
 
 
+@pytest.mark.slow
 @given(replays(), st.data())
 @searched(4, long=20)
 def test_engines_cuts_and_the_model_agree_on_which_rows_count(replay, data):
@@ -92,6 +93,7 @@ def event(
     return model.Event(event_time, arrival, "s", arrival if row is None else row, key, {"x": x, "y": 0.0})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", [COLUMNAR, OPERATOR], ids=["columnar", "operator"])
 def test_a_row_is_forgotten_when_the_watermark_is_past_its_time_by_bound_and_lateness(engine):
     """Bound 20, lateness 30: the row of 100 is remembered below watermark 150. The event of 170 makes it 149

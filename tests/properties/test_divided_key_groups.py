@@ -50,6 +50,7 @@ def with_more_keys(events):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.first_fast
 @pytest.mark.parametrize("deduplicates", [False, True], ids=["all rows", "first rows"])
 @given(replays(), st.sampled_from([1, 2, 128]), st.sampled_from(KEYS), divisions(), st.data())

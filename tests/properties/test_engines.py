@@ -176,6 +176,7 @@ def seen(replayed):
     return {**left(replayed), "hashes of each run": replayed.hashes}
 
 
+@pytest.mark.slow
 @pytest.mark.first_fast
 @pytest.mark.parametrize("assigners", [FIXED, SESSIONS], ids=["fixed", "sessions"])
 @given(st.data())

@@ -116,6 +116,7 @@ def _ms(number: int) -> timedelta:
     return timedelta(milliseconds=number)
 
 
+@pytest.mark.slow
 @given(pasts(), st.data())
 @searched(3, long=12)
 def test_changed_settings_count_from_their_cut_on_for_what_is_parked_as_the_model_says(
@@ -193,6 +194,7 @@ def watermarks_of(rules: model.Replay, changes: Mapping[int, Rules]) -> list[dic
     return [{"watermarks": declarations(rules)["watermarks"]} for rules in whole]
 
 
+@pytest.mark.slow
 @given(window_pipelines.replays(), st.data())
 @searched(8, long=40)
 def test_changed_watermarks_are_those_of_one_timeline_whatever_the_windows_and_triggers(

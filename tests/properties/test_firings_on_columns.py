@@ -155,6 +155,7 @@ def test_firings_hand_over_the_same_on_columns(name: str, data: st.DataObject) -
     check_engines(pipeline, rules, events, data)
 
 
+@pytest.mark.slow
 @pytest.mark.first_fast
 @given(st.data())
 @searched(4, long=12)

@@ -170,6 +170,7 @@ def _sorted(rows: Any) -> list[str]:
     return sorted(repr(sorted(row.items())) for row in rows)
 
 
+@pytest.mark.slow
 @given(pasts(), st.data())
 @searched(3, long=30)
 def test_results_that_come_and_go_are_null_where_they_are_not_known_and_else_those_of_all_slices(

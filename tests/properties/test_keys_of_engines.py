@@ -102,6 +102,7 @@ def test_windows_of_all_rows_are_the_same_in_both_engines(window):
     assert "key" not in theirs.panes[0]
 
 
+@pytest.mark.slow
 def test_more_keys_than_rows_of_a_batch_meet_are_the_same_in_both_engines():
     rows = [
         {"far": (number * 2_654_435_761) % 2**63 - 2**62, "text": f"customer-{number % 1_999}"}

@@ -38,6 +38,7 @@ def with_runs(replayed, bounds):
     return replayed.panes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late_refires", ["tick", "run"])
 @given(replays(FIXED | SESSIONS), st.data())
 @searched(4, long=16)

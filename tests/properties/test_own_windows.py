@@ -34,6 +34,7 @@ def pipeline_with_lanes(rules: model.Replay, has_bounds: bool, purging: bool = F
     return declared(rules, window=window, trigger=trigger, select={**SELECT, **APPROXIMATE})
 
 
+@pytest.mark.slow
 @given(replays(), st.booleans())
 @searched(14, long=72)
 def test_one_run_is_what_the_model_says_of_windows_keyed_by_lane(replay: Any, has_bounds: bool) -> None:
@@ -42,6 +43,7 @@ def test_one_run_is_what_the_model_says_of_windows_keyed_by_lane(replay: Any, ha
     check_against_model(as_of_lanes(ours), keyed_by_lane(events), rules)
 
 
+@pytest.mark.slow
 @given(replays(), st.data())
 @searched(4, long=30)
 def test_cuts_parallelism_and_where_state_lives_do_not_show(replay: Any, data: st.DataObject) -> None:
@@ -76,6 +78,7 @@ def test_another_lateness_counts_for_open_windows_too(
     check_against_model(as_of_lanes(ours), keyed_by_lane(events), rules, changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late_refires", ["tick", "run"])
 @given(replays(), st.booleans(), st.data())
 @searched(3, long=25)
@@ -146,6 +149,7 @@ def test_windows_that_touch_merge_as_time_windows_do(spans: list[tuple[int, int]
     assert merges[0] == merges[1]
 
 
+@pytest.mark.slow
 @given(window_pipelines.replays(), st.data())
 @searched(10, long=60)
 def test_a_class_that_mimics_time_windows_gives_their_results(replay: Any, data: st.DataObject) -> None:

@@ -152,6 +152,7 @@ def test_a_publication_changes_the_rows_that_its_preview_has_shown_or_is_refused
         preview.publish()
 
 
+@pytest.mark.slow
 def test_what_convergence_needs_behind_the_range_is_part_of_the_preview(tmp_path: Path) -> None:
     history = Histories(tmp_path)
     history.run()

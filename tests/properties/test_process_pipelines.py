@@ -104,6 +104,7 @@ def test_neither_cuts_nor_parallelism_nor_where_state_lives_shows(
             assert everything(in_slices) == once
 
 
+@pytest.mark.slow
 @given(replays())
 @settings(max_examples=20)
 def test_one_run_is_what_the_core_gives_key_by_key(replay: tuple[model.Replay, list[model.Event]]) -> None:
@@ -113,6 +114,7 @@ def test_one_run_is_what_the_core_gives_key_by_key(replay: tuple[model.Replay, l
     )
 
 
+@pytest.mark.slow
 @given(replays(), st.data())
 @settings(max_examples=14)
 def test_stragglers_are_elements_of_the_slice_that_finds_them(

@@ -209,6 +209,7 @@ def test_every_redriven_row_counts_from_the_restatement_that_begins_early_enough
             history.check()
 
 
+@pytest.mark.slow
 def test_a_redrive_that_nobody_restates_holds_no_other_one_back_and_lends_it_no_name(tmp_path: Path) -> None:
     history = Histories(tmp_path)
     history.run()

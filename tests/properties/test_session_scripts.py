@@ -127,6 +127,7 @@ def require_same(case: Case, engine: str) -> None:
     assert mismatch is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @searched(12, long=600)
 @example(case=LATE_AND_EVICTED)
@@ -137,6 +138,7 @@ def test_an_evictor_that_leaves_nothing_of_a_session_does_what_the_operator_does
     require_same(case, engine)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @searched(12, long=600)
 @example(case=MERGED_AFTER_A_RESTORE)

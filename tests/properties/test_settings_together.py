@@ -5,6 +5,7 @@ are left, with their derived values; cuts, parallelism and engines do not show.
 
 import dataclasses
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,6 +97,7 @@ def test_one_run_is_what_the_model_says_of_the_rows_that_are_left(replay, togeth
         check_remembered_rows(ours, rows, rules)
 
 
+@pytest.mark.slow
 @given(REPLAYS, TOGETHER, st.data())
 @searched(5, long=60)
 def test_cuts_parallelism_and_engines_do_not_show(replay, together, data):

@@ -111,6 +111,7 @@ def left(replayed):
     }
 
 
+@pytest.mark.slow
 @given(replays(), st.data())
 @searched(4, long=16)
 def test_cuts_and_parallelism_do_not_show(replay, data):
@@ -134,6 +135,7 @@ def check_cuts_and_parallelism(replay, data):
     assert left(replay_slices(events, rules, cuts, ranges, purging, file_rows)) == once
 
 
+@pytest.mark.slow
 @given(replays())
 @searched(14, long=72)
 def test_one_run_is_what_the_model_says(replay):

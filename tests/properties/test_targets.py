@@ -22,6 +22,7 @@ def play(history: TargetHistory, steps: int) -> None:
     history.finish()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1])
 def test_targets_hold_what_is_published_after_a_short_history(tmp_path: Path, seed: int) -> None:
     play(TargetHistory(tmp_path, random.Random(seed)), steps=3)

@@ -27,6 +27,7 @@ def test_one_run_over_several_sources_is_what_the_model_says(replay, count):
     check_against_model(ours, events_of_union(events, count), rules)
 
 
+@pytest.mark.slow
 @given(replays(), COUNTS, st.data())
 @searched(4, long=40)
 def test_cuts_parallelism_and_engines_do_not_show_over_several_sources(replay, count, data):

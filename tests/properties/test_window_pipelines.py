@@ -97,6 +97,7 @@ def short_pieces() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @given(replays(), st.data())
 @searched(8, long=36)
 def test_a_run_repeated_gives_the_same_hashes(
@@ -113,6 +114,7 @@ def test_a_run_repeated_gives_the_same_hashes(
     assert (first == second) if isinstance(first, type) else (first.hashes == second.hashes)
 
 
+@pytest.mark.slow
 @given(replays(), st.data())
 @searched(20, long=100)
 def test_one_run_is_what_the_core_gives_key_by_key(

@@ -124,6 +124,7 @@ def extreme_scripts(draw: st.DrawFn) -> list[Step]:
     return [step if step[0] == "element" else (step[0], moments[step[0]].pop(0)) for step in steps]
 
 
+@pytest.mark.slow
 @searched(100, long=500)
 @given(choice=extreme_choices(), script=extreme_scripts())
 def test_nothing_fails_at_the_ends_of_the_range_that_flink_would_not_fail(

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -115,6 +116,7 @@ def unexplained(choice: Choice, found: list[LeftOver]) -> list[LeftOver]:
     ]
 
 
+@pytest.mark.slow
 @searched(120, long=600)
 @given(
     choice=choices().filter(lambda choice: not isinstance(choice.assigner, GlobalWindows)),

@@ -4,6 +4,7 @@ three order modes.
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from tests.properties.windowing_replays import Step, elements, play, scripts, wi
 SCRIPTS = scripts(elements(st.integers(-5, 60)))
 
 
+@pytest.mark.slow
 @searched(60, long=300)
 @given(choice=choices(COMMUTATIVE), script=SCRIPTS)
 def test_commutative_functions_give_the_same_rows_at_each_step_in_every_order_mode(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -42,6 +43,7 @@ def assert_cuts_do_not_show(make: Any, script: list[Step], cuts: dict[int, int])
     assert [outcome.held for outcome in cut] == [outcome.held for outcome in whole]
 
 
+@pytest.mark.slow
 @searched(100, long=500)
 @given(choice=choices(), script=SCRIPTS | TIMED_OR_NOT, cuts=CUTS)
 def test_windows_do_the_same_after_any_restore_and_rescale(

@@ -62,6 +62,7 @@ def test_engines_cuts_and_parallelism_do_not_show(kind, fixed, sessions, data):
     check_engines(pipeline, rules, events, data, keys=[None])
 
 
+@pytest.mark.slow
 @given(modelled_replays(), st.data())
 @searched(6, long=40)
 def test_one_run_is_what_the_model_says_of_a_key_that_all_rows_have(replay, data):
@@ -107,6 +108,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", FUNCTIONS)
 @given(short_replays(), st.data())
 @searched(3, long=25)
@@ -200,6 +202,7 @@ def test_rows_are_combined_before_they_meet_in_one_task(kind, least, most):
     assert least <= transport.rows_sent <= most
 
 
+@pytest.mark.slow
 @given(late_replays(FIXED | SESSIONS), st.data())
 @searched(4, long=30)
 def test_rows_of_all_are_deduplicated_in_both_engines_however_cut(replay, data):

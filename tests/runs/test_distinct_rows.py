@@ -267,6 +267,7 @@ def test_a_state_of_the_user_is_not_called_as_ours(tmp_path: Path) -> None:
         world.run(24)
 
 
+@pytest.mark.slow
 def test_rows_that_are_remembered_count_as_parked_in_the_memory_of_a_plan(tmp_path: Path) -> None:
     """A row that is remembered takes as much as an open window, 400 bytes by the estimate."""
     estimates = {}

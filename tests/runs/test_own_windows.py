@@ -265,6 +265,7 @@ class EndlessLanes(WindowAssigner):
 ENDLESS = replace(DAILY, window=EndlessLanes(), trigger=CountTrigger.of(1))
 
 
+@pytest.mark.slow
 def test_firings_of_windows_that_never_end_replace_each_other(tmp_path: Path) -> None:
     world = lanes_of_a_day(ENDLESS, tmp_path)
     rows = {row["tier"]: row for row in world.published()}

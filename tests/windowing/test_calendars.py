@@ -118,6 +118,7 @@ NEAR_CHANGES = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(
     st.sampled_from(ZONES),

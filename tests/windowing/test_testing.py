@@ -349,6 +349,7 @@ def by_watermark(output):
     return [*groups, (None, current)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "config",
     [

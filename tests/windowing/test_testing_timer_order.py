@@ -36,6 +36,7 @@ class FiresAgain(EventTimeTrigger):
         return TriggerResult.FIRE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key_type", KEYS, ids=lambda key_type: key_type.name)
 @given(data=st.data())
 def test_equal_timers_fire_by_the_bytes_of_key_and_window(key_type, data):

@@ -237,6 +237,7 @@ class TestErrors:
         with pytest.raises(OutOfMemory, match="Cannot allocate memory"):
             InProcesses(TaskProcesses(1, dumps)).start()
 
+    @pytest.mark.slow
     def test_one_that_has_died_between_two_slices_is_replaced(self, processes: InProcesses) -> None:
         before = pids(processes)
         for pid in before:

@@ -251,6 +251,7 @@ class TestOnSpark:
         assert gathered(OnSpark(spark, here_bytes=0), scan) == gathered(InProcess(), scan)
         assert shuffled(OnSpark(spark), scan, 3) == shuffled(InProcess(), scan, 3)
 
+    @pytest.mark.slow
     def test_a_small_gather_starts_no_job(
         self, spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -56,6 +56,7 @@ RELOADS = {
 
 
 class TestRefusal:
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", RELOADS)
     def test_a_source_that_was_made_again_is_refused_whatever_its_version(
         self, world: World, kind: str
@@ -90,6 +91,7 @@ class TestRefusal:
 
 
 class TestRestatement:
+    @pytest.mark.slow
     @pytest.mark.first_fast
     @pytest.mark.parametrize("kind", RELOADS)
     def test_everything_is_restated_from_the_new_table_and_runs_go_on(
@@ -101,6 +103,7 @@ class TestRestatement:
         world.run(72)
         assert world.left() == perfect(world, tmp_path / "other")
 
+    @pytest.mark.slow
     def test_no_run_that_read_the_old_table_stays_behind_the_branch(
         self, world: World, tmp_path: Path
     ) -> None:

@@ -67,6 +67,7 @@ def remove_rows(tables: Tables) -> int:
     return len(paths)
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(st.sampled_from(list(Identity)), st.data())
 def test_the_sums_are_those_of_the_rows_whether_the_log_says_them_or_not(

@@ -74,6 +74,7 @@ class InMemory:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.first_fast
 @pytest.mark.parametrize("identity", [Identity.WINDOW, Identity.FIRING])
 @settings(max_examples=12)
@@ -90,6 +91,7 @@ def test_published_is_what_the_live_panes_say_through_restatements_and_restores(
     assert in_any_order(fold(ours.corrections, identity)) == in_any_order(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("identity", list(Identity))
 @settings(max_examples=12)
 @given(st.data())
@@ -119,6 +121,7 @@ def without_run(pane: PaneRow) -> tuple[Any, ...]:
     return (pane.window, pane.timestamp, pane.kind, pane.firing, comparable(pane.results))
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(histories(Identity.RUN))
 def test_rows_of_process_functions_are_those_of_the_live_runs_each_as_often_as_it_was_emitted(

@@ -89,6 +89,7 @@ def wanted(identity: Identity, slices_: Slices) -> list[PaneRow]:
     return list(newest_firings(slices_, purging=identity is Identity.FIRING).values())
 
 
+@pytest.mark.slow
 @pytest.mark.first_fast
 @pytest.mark.parametrize("identity", list(Identity))
 @settings(max_examples=15)
@@ -115,6 +116,7 @@ def test_published_is_the_same_by_any_path_on_disk(identity: Identity, data: st.
 BEGUN_AGAIN: Slices = ((pane(1, n=23), pane(2, "late", n=24)), (pane(1, "late", n=1),))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("identity", "left"), [(Identity.WINDOW, [(1, 1)]), (Identity.FIRING, [(1, 1), (2, 24)])]
 )

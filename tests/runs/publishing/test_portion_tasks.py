@@ -56,6 +56,7 @@ class TriedTwice(AsOnACluster):
         self.tasks.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("identity", Identity)
 def test_a_second_try_of_a_task_leaves_nothing_that_no_commit_names(
     tmp_path: Path, identity: Identity

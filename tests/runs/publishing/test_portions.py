@@ -63,6 +63,7 @@ def test_a_key_group_is_cut_by_the_hashes_of_its_keys_alone() -> None:
     assert [portion[:2] for portion in divided] == [(None, 3)] + [(4, None)] * 5
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(-(2**31), 2**31 - 1), st.text(max_size=3)), max_size=30), st.integers(1, 7)
 )
@@ -97,6 +98,7 @@ def stored_files(rows_by_path: dict[str, pa.Table]) -> StoredFiles:
     return StoredFiles(files_in_log, "nowhere", LocalFileSystem(), pa.schema([]))
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(-(2**31), 2**31 - 1), st.text(max_size=3)), min_size=1, max_size=40),
     st.integers(1, 4),

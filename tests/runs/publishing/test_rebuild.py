@@ -70,6 +70,7 @@ def go_on(rolling: RollForward) -> None:
 
 @pytest.mark.parametrize("table", UNIQUE_TABLES)
 class TestADoubledTable:
+    @pytest.mark.slow
     def test_is_refused_before_anything_is_rolled_forward(self, rolling: RollForward, table: str) -> None:
         surplus = double(rolling.tables[table])
         assert surplus > 0
@@ -81,6 +82,7 @@ class TestADoubledTable:
             go_on(rolling)
         assert DeltaTable(rolling.tables["published"].uri).version() == before
 
+    @pytest.mark.slow
     def test_is_found_by_reading_it_where_its_copies_have_become_one_file(
         self, rolling: RollForward, table: str
     ) -> None:
@@ -90,6 +92,7 @@ class TestADoubledTable:
         with pytest.raises(DoubledRows):
             rolling.uniqueness.require()
 
+    @pytest.mark.slow
     @pytest.mark.first_fast
     def test_is_right_again_after_a_rebuild_and_goes_on_as_if_nothing_had_been(
         self, rolling: RollForward, table: str
@@ -166,6 +169,7 @@ def check_lineage(identity: Identity, data: st.DataObject) -> None:
         rolling.finish()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["a row is deleted", "a row is changed", "a row is of nowhere"])
 def test_published_that_somebody_has_written_into_is_as_its_corrections_say(
     rolling: RollForward, what: str

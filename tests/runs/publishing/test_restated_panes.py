@@ -13,6 +13,7 @@ DAYS = 12
 RESTATED = 6
 
 
+@pytest.mark.slow
 def test_of_the_pane_files_only_those_around_the_restated_day_are_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,6 +46,7 @@ def found_corrections(tables: Tables) -> list[Correction]:
     return corrections_of(tables["corrections"].read().to_pylist())
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(st.sampled_from([Identity.WINDOW, Identity.WINDOW, Identity.FIRING, Identity.RUN]), st.data())
 def test_published_and_corrections_are_what_the_rules_say(identity: Identity, data: st.DataObject) -> None:
@@ -218,6 +219,7 @@ class TestByHand:
         rolling.finish()
         assert len(before) == 1 and before <= set(rolling.tables["published"].files().paths)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "name",
         [
@@ -430,6 +432,7 @@ class TestDyingAndRacing:
         assert pending.finish() == []
         check_three_runs(pending)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("dies_in", ["_correct", "_publish"])
     @pytest.mark.parametrize("dies_at", [1, 2, 3])
     def test_a_death_before_a_commit_is_repaired_by_whoever_comes_next(
@@ -468,6 +471,7 @@ class TestDyingAndRacing:
         pending.finish()
         check_three_runs(pending)
 
+    @pytest.mark.slow
     def test_two_processes_at_once_do_each_step_once(self, pending: RollForward, tmp_path: Path) -> None:
         assert race(tmp_path, finish_in_a_process, str(tmp_path)) == ["done", "done"]
         check_three_runs(pending)

@@ -75,6 +75,7 @@ def replayed(world: World) -> list[tuple[float, float]]:
 # --- convergence
 
 
+@pytest.mark.slow
 def test_corrected_rows_are_restated_until_main_is_met_again_and_no_further(
     world: World, is_perfect: Callable[[World], None]
 ) -> None:
@@ -96,6 +97,7 @@ def test_corrected_rows_are_restated_until_main_is_met_again_and_no_further(
     assert world.ledger.branches() == [], "its runs are main's now"
 
 
+@pytest.mark.slow
 def test_equal_state_made_by_other_code_is_no_convergence(
     world: World, is_perfect: Callable[[World], None]
 ) -> None:
@@ -119,6 +121,7 @@ def test_equal_state_is_enough_where_it_was_asked_for_and_the_ledger_says_so(wor
     assert replayed(world) == [(24, 48), (48, 72)]
 
 
+@pytest.mark.slow
 @pytest.mark.first_fast
 @pytest.mark.parametrize("row", [straggler(27), Event(27, None, 1000)], ids=["folded in", "quarantined"])
 def test_a_row_that_main_has_read_later_is_not_read_twice(
@@ -149,6 +152,7 @@ def test_a_row_that_main_has_read_later_is_not_read_twice(
     is_perfect(world)
 
 
+@pytest.mark.slow
 def test_what_a_converged_restatement_has_read_is_not_folded_in_by_the_next_run(
     world: World, is_perfect: Callable[[World], None]
 ) -> None:
@@ -161,6 +165,7 @@ def test_what_a_converged_restatement_has_read_is_not_folded_in_by_the_next_run(
     is_perfect(world)
 
 
+@pytest.mark.slow
 def test_a_row_without_an_arrival_is_quarantined_once_whoever_reads_it_first(
     world: World, is_perfect: Callable[[World], None]
 ) -> None:
@@ -353,6 +358,7 @@ def test_a_branch_is_not_gone_on_with_by_other_code_or_over_other_rows(
 # --- what else may be asked for
 
 
+@pytest.mark.slow
 def test_a_preview_goes_on_to_where_it_can_be_published_and_is_published_by_the_same_command(
     world: World, is_perfect: Callable[[World], None]
 ) -> None:
@@ -369,6 +375,7 @@ def test_a_preview_goes_on_to_where_it_can_be_published_and_is_published_by_the_
     is_perfect(world)
 
 
+@pytest.mark.slow
 def test_a_preview_that_main_has_left_behind_is_looked_at_again_before_it_is_published(
     world: World, is_perfect: Callable[[World], None]
 ) -> None:
@@ -386,6 +393,7 @@ def test_a_preview_that_main_has_left_behind_is_looked_at_again_before_it_is_pub
     is_perfect(world)
 
 
+@pytest.mark.slow
 def test_a_branch_may_be_cut_otherwise_and_meets_main_at_the_boundaries_that_both_have(
     world: World, is_perfect: Callable[[World], None]
 ) -> None:
@@ -439,6 +447,7 @@ def reported(world: World, manifest: Path, first: float, last: float, **request:
     return read_manifest(manifest)
 
 
+@pytest.mark.slow
 def test_how_it_ended_is_told_to_the_task_behind_it(world: World, tmp_path: Path) -> None:
     world.rewrite(24, 48, corrected(1))
     kept = reported(world, tmp_path / "manifest", 24, 48, publish=False)

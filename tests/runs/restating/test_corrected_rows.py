@@ -55,6 +55,7 @@ def named(world: World, folds: bool = True) -> list[tuple[float, int]]:
     return [((item.slice.from_ms - ms(0)) / 3_600_000, item.rows) for item in stragglers]
 
 
+@pytest.mark.slow
 def test_corrected_rows_name_their_slices_and_restating_these_is_enough(
     world: World, is_perfect: Callable[[World], None]
 ) -> None:
@@ -87,6 +88,7 @@ def test_a_restatement_of_other_slices_is_not_enough(world: World) -> None:
         world.backfill(48, 72)
 
 
+@pytest.mark.slow
 def test_rows_that_were_only_written_again_name_no_slice(
     world: World, is_perfect: Callable[[World], None]
 ) -> None:
@@ -147,6 +149,7 @@ def test_a_comparison_of_files_is_the_difference_of_multisets(tmp_path: Path, se
     assert changes.undated_count == max(added[None], removed[None])
 
 
+@pytest.mark.slow
 def test_three_hundred_rows_of_a_large_file_are_told_in_bounded_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -162,6 +162,7 @@ def test_runs_of_before_repeat_without_it_and_runs_of_after_with_it(world: World
         assert found.is_equal, [str(fact) for fact in found.facts if not fact.is_equal]
 
 
+@pytest.mark.slow
 def test_a_lateness_that_takes_the_row_where_it_is_needs_no_redrive(world: World) -> None:
     world.declare(allowed_lateness=40 * HOUR)
     done = redrive(world)
@@ -173,6 +174,7 @@ def test_a_lateness_that_takes_the_row_where_it_is_needs_no_redrive(world: World
     assert world.live("late_events") == []
 
 
+@pytest.mark.slow
 def test_a_row_that_is_late_again_by_another_lateness_is_redriven_again(world: World) -> None:
     restate(world, redrive(world))
     assert world.live("late_events") == []
@@ -189,6 +191,7 @@ def test_a_row_that_is_late_again_by_another_lateness_is_redriven_again(world: W
     assert window["n"] == 3 and not any("not taken in" in sentence for sentence in world.said)
 
 
+@pytest.mark.slow
 def test_under_a_raised_lateness_the_range_begins_where_the_window_is_not_collected_yet(world: World) -> None:
     world.append([replace(LATE, arrival=90, row=101, x=10), *every_hour(72, 96)])
     world.run(96)

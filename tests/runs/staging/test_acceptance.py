@@ -106,6 +106,7 @@ def test_an_acceptance_ends_with_its_expectation(world: World) -> None:
         world.run(48)
 
 
+@pytest.mark.slow
 def test_a_restatement_keeps_what_was_accepted(world: World) -> None:
     world.run(72, accept="a sale")
     world.append([Event(21.25, 22.75, 301, "a", 4)])

@@ -63,6 +63,7 @@ def run(world: World, to: float) -> None:
 TRIGGERS = [(PURGING, None), (None, PURGING)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), TRIGGERS, ids=["purging before", "purging after"])
 def test_a_trigger_that_tells_published_rows_apart_otherwise_is_refused_also_in_a_restatement_from_the_start(
     world: World, declare: Callable[..., None], before: Any, after: Any
@@ -178,6 +179,7 @@ def test_later_runs_that_could_not_be_carried_on_do_not_stay_live_whatever_is_wa
 class TestStragglers:
     STRAGGLER = Event(1, 1.5, 200)
 
+    @pytest.mark.slow
     def test_rows_that_were_left_to_a_restatement_are_restated_before_others_are_folded(
         self, world: World, declare: Callable[..., None], tmp_path: Path
     ) -> None:

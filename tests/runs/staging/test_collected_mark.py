@@ -108,6 +108,7 @@ def test_windows_that_were_open_when_the_lateness_rose_take_rows_by_the_new_one(
     assert counts(world)[20] == 3 and [late["row"] for late in world.live("late_events")] == [LATE.row]
 
 
+@pytest.mark.slow
 def test_a_restatement_from_before_its_collection_takes_the_row_in(tmp_path: Path) -> None:
     world = world_of(tmp_path, ColumnarEngine())
     world.declare(allowed_lateness=120 * HOUR)
@@ -121,6 +122,7 @@ def test_a_restatement_from_before_its_collection_takes_the_row_in(tmp_path: Pat
     assert marks(world) == [None, None]
 
 
+@pytest.mark.slow
 def test_a_snapshot_says_the_mark_only_where_it_does_not_follow_from_watermark_and_lateness(
     tmp_path: Path,
 ) -> None:
@@ -151,6 +153,7 @@ def test_the_mark_changes_no_state_hash_where_it_follows_from_watermark_and_late
     assert hashes[0] == hashes[1]
 
 
+@pytest.mark.slow
 def test_a_fork_and_a_restore_take_the_mark_of_their_run(tmp_path: Path) -> None:
     world = world_of(tmp_path, OperatorEngine(), allowed_lateness=120 * HOUR)
     world.declare(allowed_lateness=0 * HOUR)
@@ -169,6 +172,7 @@ def test_a_fork_and_a_restore_take_the_mark_of_their_run(tmp_path: Path) -> None
     assert second.seq == 2 and marks(world) == [None] * 4
 
 
+@pytest.mark.slow
 def test_a_run_reads_no_history(tmp_path: Path) -> None:
     world = world_of(tmp_path, OperatorEngine())
     with patch(
@@ -183,6 +187,7 @@ def test_a_run_reads_no_history(tmp_path: Path) -> None:
     assert marks(world) == [None, None, 43.0, 43.0]
 
 
+@pytest.mark.slow
 def test_a_run_notes_the_restatement_that_saves_rows_of_collected_windows_and_it_does(tmp_path: Path) -> None:
     world = World(tmp_path / "w", engine=ColumnarEngine())
     world.append([*every_hour(0, 72), Event(27.25, 50.2, 100), Event(3.5, 55, 101)])

@@ -300,6 +300,7 @@ def emitting(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return lambda *names: monkeypatch.setattr(Totals, "emits", names)
 
 
+@pytest.mark.slow
 def test_a_function_emits_another_column_of_all_elements_that_it_finds(
     tmp_path: Path, emitting: Callable[..., None]
 ) -> None:

@@ -39,6 +39,7 @@ def fixed(windows: FixedWindows, accumulates: bool, batches: int) -> Replaying:
     return Replaying(lambda *inputs: replay_fixed(*inputs, rules), piecing, windows.slices)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accumulates", [True, False])
 @pytest.mark.parametrize(
     "assigner",

@@ -76,6 +76,7 @@ def test_a_snapshot_in_files_is_the_snapshot(name: str, back_end: BackEnd) -> No
         assert carry.calls == restores(case), case.id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RESTORING)
 def test_a_snapshot_in_rows_is_the_snapshot(name: str) -> None:
     assert [case.id for case in restoring_cases(name) if play_case(case, "heap", as_rows) is not None] == []
@@ -96,6 +97,7 @@ def test_a_carrier_that_loses_something_is_noticed() -> None:
     assert sum(are_noticed) > len(are_noticed) / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("snapshots", CARRIERS)
 def test_the_command_carries_snapshots_as_it_is_told(snapshots: str) -> None:
     trace = TRACES / "window_flink_tests.jsonl.gz"

@@ -31,6 +31,7 @@ def test_integers_are_their_shortest_bytes_behind_their_heads(values: list[int],
     assert np.array_equal(again, heads)
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(many, st.data())
 def test_shifts_differ_from_row_to_row(values: list[int], data: st.DataObject) -> None:

@@ -51,6 +51,7 @@ def check(
     check_slices(sessions(SessionRules(gap, lateness, not purging), pieces, few_chains), parts, theirs)
 
 
+@pytest.mark.slow
 @given(
     slices(),
     st.sampled_from([1, 20, 60]),

@@ -114,6 +114,7 @@ def test_every_element_sees_what_the_model_says_wherever_the_slice_is_cut(
     assert whole.final == watermark
 
 
+@pytest.mark.slow
 @given(elements)
 def test_it_is_what_flinks_generators_emit_at_once(rows: list[Element]) -> None:
     """Without idleness, and with only those splits that have had an element: one not yet seen would hold

@@ -108,6 +108,7 @@ def test_progress_is_that_of_the_model(replay) -> None:
     assert progress.unfinished_tick_start_ms == (None if to_ms % interval == 0 else to_ms - to_ms % interval)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(replays(), st.data())
 def test_runs_over_the_parts_of_a_slice_give_the_timeline_of_the_whole_for_any_cuts(

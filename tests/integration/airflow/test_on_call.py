@@ -51,9 +51,7 @@ def folder() -> Iterator[Path]:
         folder.chmod(0o711)  # for the user postgres
         for part in ("pipelines", "plans"):
             (folder / part).mkdir()
-        shutil.copytree(
-            ROOT / "infra" / "dags", folder / "dags", ignore=shutil.ignore_patterns("__pycache__")
-        )
+        shutil.copytree(ROOT / "dags", folder / "dags", ignore=shutil.ignore_patterns("__pycache__"))
         (folder / "pipelines" / "orders.py").write_text(ORDERS_FILE)
         bin_of_planned_replays(folder, folder / "plans")
         load(folder, "orders", ORDERS)

@@ -26,6 +26,8 @@ from slackwater.tables.ledger.attempts import Attempt, AttemptsWriter
 from slackwater.tables.ledger.writer import LedgerWriter
 from tests.runs.world import DAILY, Event, World, every_hour, moment, ms, multiset, perfect
 
+pytestmark = pytest.mark.slow
+
 DAYS = 4
 END = 24 * DAYS
 
@@ -75,7 +77,6 @@ def replayed(world: World) -> list[tuple[float, float]]:
 # --- convergence
 
 
-@pytest.mark.slow
 def test_corrected_rows_are_restated_until_main_is_met_again_and_no_further(
     world: World, is_perfect: Callable[[World], None]
 ) -> None:
@@ -97,7 +98,6 @@ def test_corrected_rows_are_restated_until_main_is_met_again_and_no_further(
     assert world.ledger.branches() == [], "its runs are main's now"
 
 
-@pytest.mark.slow
 def test_equal_state_made_by_other_code_is_no_convergence(
     world: World, is_perfect: Callable[[World], None]
 ) -> None:
@@ -121,7 +121,6 @@ def test_equal_state_is_enough_where_it_was_asked_for_and_the_ledger_says_so(wor
     assert replayed(world) == [(24, 48), (48, 72)]
 
 
-@pytest.mark.slow
 @pytest.mark.first_fast
 @pytest.mark.parametrize("row", [straggler(27), Event(27, None, 1000)], ids=["folded in", "quarantined"])
 def test_a_row_that_main_has_read_later_is_not_read_twice(
@@ -152,7 +151,6 @@ def test_a_row_that_main_has_read_later_is_not_read_twice(
     is_perfect(world)
 
 
-@pytest.mark.slow
 def test_what_a_converged_restatement_has_read_is_not_folded_in_by_the_next_run(
     world: World, is_perfect: Callable[[World], None]
 ) -> None:
@@ -165,7 +163,6 @@ def test_what_a_converged_restatement_has_read_is_not_folded_in_by_the_next_run(
     is_perfect(world)
 
 
-@pytest.mark.slow
 def test_a_row_without_an_arrival_is_quarantined_once_whoever_reads_it_first(
     world: World, is_perfect: Callable[[World], None]
 ) -> None:
@@ -180,7 +177,6 @@ def test_a_row_without_an_arrival_is_quarantined_once_whoever_reads_it_first(
 # --- sources that change under a lineage
 
 
-@pytest.mark.slow
 def test_a_rewritten_source_is_refused_with_the_way_out_and_a_restatement_is_the_way_out(
     world: World, is_perfect: Callable[[World], None]
 ) -> None:
@@ -232,7 +228,6 @@ def test_a_branch_is_published_over_a_main_that_has_moved_meanwhile(
     is_perfect(world)
 
 
-@pytest.mark.slow
 def test_a_branch_that_has_not_converged_catches_up_with_a_main_that_has_moved(
     world: World, is_perfect: Callable[[World], None]
 ) -> None:
@@ -262,7 +257,6 @@ def meddled(world: World, meddle: Callable[[], object], behind: int) -> Runner:
     return replace(runner, clock=clock)
 
 
-@pytest.mark.slow
 def test_a_branch_that_keeps_losing_is_kept_and_the_same_command_publishes_it(
     world: World, monkeypatch: pytest.MonkeyPatch, is_perfect: Callable[[World], None]
 ) -> None:
@@ -288,7 +282,6 @@ def test_a_branch_that_keeps_losing_is_kept_and_the_same_command_publishes_it(
 # --- deaths
 
 
-@pytest.mark.slow
 def test_a_killed_restatement_goes_on_behind_its_last_finished_slice(
     world: World, monkeypatch: pytest.MonkeyPatch, is_perfect: Callable[[World], None]
 ) -> None:
@@ -315,7 +308,6 @@ def test_a_killed_restatement_goes_on_behind_its_last_finished_slice(
     is_perfect(world)
 
 
-@pytest.mark.slow
 def test_a_restatement_that_dies_behind_its_publication_is_finished_by_the_same_command(
     world: World, monkeypatch: pytest.MonkeyPatch, is_perfect: Callable[[World], None]
 ) -> None:
@@ -339,7 +331,6 @@ def test_a_restatement_that_dies_behind_its_publication_is_finished_by_the_same_
     is_perfect(world)
 
 
-@pytest.mark.slow
 def test_a_branch_is_not_gone_on_with_by_other_code_or_over_other_rows(
     world: World, is_perfect: Callable[[World], None]
 ) -> None:
@@ -358,7 +349,6 @@ def test_a_branch_is_not_gone_on_with_by_other_code_or_over_other_rows(
 # --- what else may be asked for
 
 
-@pytest.mark.slow
 def test_a_preview_goes_on_to_where_it_can_be_published_and_is_published_by_the_same_command(
     world: World, is_perfect: Callable[[World], None]
 ) -> None:
@@ -375,7 +365,6 @@ def test_a_preview_goes_on_to_where_it_can_be_published_and_is_published_by_the_
     is_perfect(world)
 
 
-@pytest.mark.slow
 def test_a_preview_that_main_has_left_behind_is_looked_at_again_before_it_is_published(
     world: World, is_perfect: Callable[[World], None]
 ) -> None:
@@ -393,7 +382,6 @@ def test_a_preview_that_main_has_left_behind_is_looked_at_again_before_it_is_pub
     is_perfect(world)
 
 
-@pytest.mark.slow
 def test_a_branch_may_be_cut_otherwise_and_meets_main_at_the_boundaries_that_both_have(
     world: World, is_perfect: Callable[[World], None]
 ) -> None:
@@ -422,7 +410,6 @@ def test_a_range_that_ends_behind_the_lineage_replaces_all_of_main_behind_its_st
     is_perfect(world)
 
 
-@pytest.mark.slow
 def test_a_restatement_restates_a_restatement(world: World, is_perfect: Callable[[World], None]) -> None:
     world.rewrite(24, 48, corrected(1))
     world.backfill(24, 48)
@@ -447,7 +434,6 @@ def reported(world: World, manifest: Path, first: float, last: float, **request:
     return read_manifest(manifest)
 
 
-@pytest.mark.slow
 def test_how_it_ended_is_told_to_the_task_behind_it(world: World, tmp_path: Path) -> None:
     world.rewrite(24, 48, corrected(1))
     kept = reported(world, tmp_path / "manifest", 24, 48, publish=False)
@@ -485,7 +471,6 @@ def with_a_branch_held(world: World, work: Callable[[], object]) -> None:
     work()
 
 
-@pytest.mark.slow
 def test_a_slice_of_a_branch_that_is_rejected_may_be_accepted_and_the_restatement_goes_on(
     world: World, is_perfect: Callable[[World], None]
 ) -> None:

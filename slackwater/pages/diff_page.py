@@ -21,7 +21,6 @@ from slackwater.pages.drawing.table_view import Cell, PageColumn, TableView
 from slackwater.pages.frame.links import link, same_page
 from slackwater.pages.frame.rendering import render
 from slackwater.pages.frame.site import PipelineInPath, PipelineView, site_of
-from slackwater.pipelines.registry import product_version
 from slackwater.readable import key_text, plain_text, time_text, value_text
 from slackwater.runs.publishing.roll_forward import RollForward
 from slackwater.runs.restating.publish_branch import BranchPublication, BranchPublisher
@@ -177,7 +176,7 @@ def _branch(request: Request, view: PipelineView, name: str, page: int) -> Mappi
             400, f"{view.name} is not registered here, and a branch is compared by its declaration."
         )
     roll_forward = RollForward.of_stored(declaration, tables)
-    publisher = BranchPublisher(declaration, view.site.warehouse, tables, roll_forward, product_version())
+    publisher = BranchPublisher(declaration, view.site.warehouse, tables, roll_forward)
     publication = publisher.publication_of(name)
     heading = f"main → branch {name}"
     if publication is None:

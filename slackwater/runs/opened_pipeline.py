@@ -21,6 +21,7 @@ from slackwater.engine.transport.task_processes import TaskProcesses
 from slackwater.errors import SlackwaterError
 from slackwater.pipelines import Pipeline, registry
 from slackwater.pipelines.registry import Registry
+from slackwater.pipelines.suites import require_library
 from slackwater.runs.lineage.catch_up import CatchUp, CatchUpRequest
 from slackwater.runs.lineage.close import close
 from slackwater.runs.lineage.erasure import Erasure
@@ -128,21 +129,27 @@ class OpenedPipeline:
         ranges: int | None = None,
         transport: Callable[[], Transport] | None = None,
     ) -> Runner:
-        """The runner of slices. `engine` and `ranges` (number of key ranges) replace the planner's choice;
-        `transport` makes another transport than `transport()`. Raises UsageError: the source does not suit.
+        """The runner of slices, after a look at the source, whose tables are made if need be. `engine` and
+        `ranges` (number of key ranges) replace the planner's choice; `transport` makes another transport than
+        `transport()`. Raises UsageError: the source is missing, empty, or lacks a column; the warehouse can't
+        be written; the pipeline has a suite, and Great Expectations is not installed.
         """
         pipeline = self.pipeline
         sources, shape = checked_sources(self.warehouse, pipeline)
+        chosen_engine = planner.choose(pipeline, sources.schema, engine).make()
+        if pipeline.suites:
+            require_library(f"Pipeline {self.name!r}")
+        tables = self.warehouse.tables(self.name, shape).ensure()
         return Runner(
             warehouse=self.warehouse,
             pipeline=pipeline,
+            shape=tables.shape(shape),
+            tables=tables,
             config_hash=self.config_hash,
             code_hash=self.code_hash,
-            version=registry.product_version(),
-            engine=planner.choose(pipeline, sources.schema, engine).make(),
+            engine=chosen_engine,
             transport=self.transport() if transport is None else transport(),
             ranges=ranges,
-            sources_and_shape=(sources, shape),
         )
 
     def planner(self) -> RangePlanner:
@@ -157,7 +164,7 @@ class OpenedPipeline:
 
     def close(self, lines: Lines = print) -> LedgerRow | None:
         """Close the lineage; None where it is closed already. Raises as `close.close`."""
-        return close(Evaluator(self.runner(transport=partial(self.transport, "close")).prepare(), lines))
+        return close(Evaluator(self.runner(transport=partial(self.transport, "close")), lines))
 
     def publisher(self) -> Publisher:
         return Publisher(self.name, self.tables, self.roll_forward, declarations=self._declarations())
@@ -200,16 +207,14 @@ class OpenedPipeline:
                     warn(f"  {state.backlog:,} corrections wait for the sink {sink.name}")
 
     def branch_publisher(self) -> BranchPublisher:
-        version = registry.product_version()
-        return BranchPublisher(self.pipeline, self.warehouse, self.tables, self.roll_forward, version)
+        return BranchPublisher(self.pipeline, self.warehouse, self.tables, self.roll_forward)
 
     def rebuild(self) -> Rebuild:
         """Take the tables back to what runs have written, remove copies of rows from the published tables,
         and correct `published` by the panes.
         """
         taken_back = take_back_tables(self.warehouse, self.name, self.pipeline.side_columns)
-        version = registry.product_version()
-        return Rebuild(self.name, self.tables, self.roll_forward, version, taken_back=tuple(taken_back))
+        return Rebuild(self.name, self.tables, self.roll_forward, taken_back=tuple(taken_back))
 
     def maintenance(self) -> Maintenance:
         delivered_seq = self.delivery().delivered_seq if self.pipeline.sinks else None
@@ -229,14 +234,10 @@ class OpenedPipeline:
         return Redrive(self.warehouse, self.pipeline, self.roll_forward, partial(self.transport, "redrive"))
 
     def moves(self) -> Moves:
-        return Moves(
-            self.name, self.tables, self.roll_forward, self._declarations(), registry.product_version()
-        )
+        return Moves(self.name, self.tables, self.roll_forward, self._declarations())
 
     def erasure(self) -> Erasure:
-        return Erasure(
-            self.warehouse, self.pipeline, self.tables, self.roll_forward, registry.product_version()
-        )
+        return Erasure(self.warehouse, self.pipeline, self.tables, self.roll_forward)
 
     def _portion_tasks(self) -> PortionTasks | None:
         """Tasks of Spark, which starts with the first large run; None where it is not installed."""

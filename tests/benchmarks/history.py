@@ -12,9 +12,9 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import chdir
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -29,6 +29,7 @@ from slackwater.pipelines import DeltaSource, Pipeline, agg
 from slackwater.pipelines.registry import config_hash
 from slackwater.runs.lineage.catch_up import CatchUp, CatchUpRequest
 from slackwater.runs.staging.run import Runner
+from slackwater.runs.staging.shapes import checked_sources
 from slackwater.tables.ledger.rows import LedgerRow
 from slackwater.tables.warehouse import Warehouse
 from slackwater.windowing import TumblingEventTimeWindows, WatermarkStrategy
@@ -105,16 +106,6 @@ class Lineage:
 
     def __init__(self, root: Path, rows: int) -> None:
         self.root, self.rows, self.days = root, rows, 0
-        declared = pipeline()
-        self.runner = Runner(
-            Warehouse(str(root)),
-            declared,
-            config_hash(declared),
-            "code",
-            "0",
-            OperatorEngine(),
-            InProcess(),
-        )
 
     def run(self) -> Cost:
         """Load the next day, run and publish it."""
@@ -144,15 +135,30 @@ class Lineage:
             )
         self.days += days
         began, now = time.perf_counter(), START + self.days * DAY + timedelta(hours=1)
-        runner = replace(self.runner, clock=lambda: now + timedelta(seconds=time.perf_counter() - began))
-        to_ms = self.runner.pipeline.start_ms + self.days * (DAY // timedelta(milliseconds=1))
+        to_ms = pipeline().start_ms + self.days * (DAY // timedelta(milliseconds=1))
         looks = [_look()]
         rows = CatchUp(
             CatchUpRequest("daily", to_ms, everything=True),
-            lambda: runner,
+            lambda: self._runner(lambda: now + timedelta(seconds=time.perf_counter() - began)),
             lines=lambda line: looks.append(_look()),
         ).run()
         return rows, [*looks, _look()]
+
+    def _runner(self, clock: Callable[[], datetime]) -> Runner:
+        warehouse, declared = Warehouse(str(self.root)), pipeline()
+        _, shape = checked_sources(warehouse, declared)
+        tables = warehouse.tables(declared.name, shape).ensure()
+        return Runner(
+            warehouse,
+            declared,
+            tables.shape(shape),
+            tables,
+            config_hash(declared),
+            "code",
+            OperatorEngine(),
+            InProcess(),
+            clock=clock,
+        )
 
 
 def _cost(number: int, row: LedgerRow, before: Look, after: Look) -> Cost:

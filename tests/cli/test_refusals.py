@@ -8,7 +8,7 @@ import pytest
 from deltalake import write_deltalake
 
 from slackwater.errors import PermanentError
-from slackwater.runs.staging.run import PreparedRunner
+from slackwater.runs.staging.run import Runner
 from tests.cli.own_source import SCHEMA, OwnPipeline, every_hour
 
 # What each change of the declarations, or of the source, is told by.
@@ -68,11 +68,11 @@ def test_a_refused_backfill_leaves_no_branch_and_no_row(
 def test_a_backfill_whose_first_slice_fails_for_good_leaves_no_branch(
     own_pipeline: OwnPipeline, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*arguments: object) -> None:
+    def fail(*arguments: object, **options: object) -> None:
         raise PermanentError("the data is at fault")
 
     with monkeypatch.context() as patched:
-        patched.setattr(PreparedRunner, "stage", fail)
+        patched.setattr(Runner, "stage", fail)
         assert own_pipeline("backfill", "own", "--from", "2013-01-02", "--to", "2013-01-03") == 1
     assert own_pipeline.json(capsys, "branches", "list", "own") == []
     assert own_pipeline("backfill", "own", "--from", "2013-01-02", "--to", "2013-01-03") == 0

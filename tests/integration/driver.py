@@ -29,7 +29,7 @@ from slackwater.runs import opened_pipeline
 from slackwater.runs.publishing.delivery import Delivery
 from slackwater.runs.publishing.roll_forward import RollForward
 from slackwater.runs.staging import lease, run
-from slackwater.runs.staging.run import PreparedRunner, Runner
+from slackwater.runs.staging.run import Runner
 from slackwater.sinks.targets.change_feed import ChangeFeedTarget
 from slackwater.sinks.targets.redis import RedisTarget
 from slackwater.sinks.targets.sql import SqlTarget
@@ -46,7 +46,7 @@ PATIENCE_S = 300
 STARTED_SPARK = "the driver has started Spark"
 # Moment -> the function around which it lies, whether it comes after it, and for which table.
 MOMENTS: dict[str, tuple[type, str, bool, str | None]] = {
-    "after the look at the lineage": (PreparedRunner, "lineage", True, None),
+    "after the look at the lineage": (Runner, "lineage", True, None),
     "before the claim": (AttemptsWriter, "claim", False, None),
     "before the panes are staged": (Folder, "commit_files", False, "panes"),
     "before the ledger commit": (LedgerWriter, "commit", False, None),

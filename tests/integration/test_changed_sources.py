@@ -117,7 +117,7 @@ def test_a_deletion_that_is_recorded_as_an_erasure_is_no_change_and_brings_nothi
         world.run(48)
     tables = world.warehouse.stored_tables("daily")
     forward = RollForward.of_stored(world.pipeline, tables)
-    row = Erasure(world.warehouse, world.pipeline, tables, forward, "test").run(
+    row = Erasure(world.warehouse, world.pipeline, tables, forward).run(
         [person_of_key(world.pipeline, "b")], "asked for"
     )
     assert row is not None and [item.version for item in row.inputs] == [2]

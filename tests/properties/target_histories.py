@@ -291,10 +291,10 @@ class TargetHistory:
     def restore(self) -> None:
         """An earlier row of main counts again."""
         rows = [row.seq for row in self.world.ledger.rows() if row.branch == "main"]
-        prepared = self.world.runner().prepare()
-        rolling = RollForward.of(self.world.pipeline, prepared.tables, prepared.shape)
-        declarations = Declarations(self.world.pipeline, self.world.code, prepared.tables)
-        moves = Moves("daily", prepared.tables, rolling, declarations, "0")
+        runner = self.world.runner()
+        rolling = RollForward.of(self.world.pipeline, runner.tables, runner.shape)
+        declarations = Declarations(self.world.pipeline, self.world.code, runner.tables)
+        moves = Moves("daily", runner.tables, rolling, declarations)
         try:
             moves.restore(self.chance.choice(rows[-4:]))
         except UsageError:  # its results are no longer declared, say
@@ -324,7 +324,7 @@ class TargetHistory:
         tables = world.tables
         rolling = RollForward.of_stored(world.pipeline, tables)
         person = person_of_key(world.pipeline, key)
-        Erasure(world.warehouse, world.pipeline, tables, rolling, "0").run([person], "asked for")
+        Erasure(world.warehouse, world.pipeline, tables, rolling).run([person], "asked for")
         for seq, rows in self.standing.items():
             self.standing[seq] = {identity: row for identity, row in rows.items() if identity[0] != key}
         for place in self.places:

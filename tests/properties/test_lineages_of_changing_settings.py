@@ -158,10 +158,10 @@ class ChangingLineage:
 
     def restore(self, number: int) -> None:
         rows = [row for row in self.world.ledger.rows() if row.branch == "main"]
-        prepared = self.world.runner().prepare()
-        rolling = RollForward.of(self.world.pipeline, prepared.tables, prepared.shape)
-        declared = Declarations(self.world.pipeline, self.world.code, prepared.tables)
-        moves = Moves(self.world.pipeline.name, prepared.tables, rolling, declared, "0")
+        runner = self.world.runner()
+        rolling = RollForward.of(self.world.pipeline, runner.tables, runner.shape)
+        declared = Declarations(self.world.pipeline, self.world.code, runner.tables)
+        moves = Moves(self.world.pipeline.name, runner.tables, rolling, declared)
         with suppress(SettingsChanged):  # of what the row was run with, which today's settings need not be
             moves.restore(rows[number % len(rows)].seq)
 

@@ -59,14 +59,14 @@ class WanderingLineage:
 
     @property
     def _tools(self) -> tuple[Moves, BranchPublisher]:
-        prepared = self.world.runner().prepare()
+        runner = self.world.runner()
         name, rolling = (
             self.world.pipeline.name,
-            RollForward.of(self.world.pipeline, prepared.tables, prepared.shape),
+            RollForward.of(self.world.pipeline, runner.tables, runner.shape),
         )
-        declared = Declarations(self.world.pipeline, self.world.code, prepared.tables)
-        return Moves(name, prepared.tables, rolling, declared, "0"), BranchPublisher(
-            self.world.pipeline, self.world.warehouse, prepared.tables, rolling, "0"
+        declared = Declarations(self.world.pipeline, self.world.code, runner.tables)
+        return Moves(name, runner.tables, rolling, declared), BranchPublisher(
+            self.world.pipeline, self.world.warehouse, runner.tables, rolling
         )
 
     def run(self) -> None:

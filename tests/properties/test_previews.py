@@ -62,9 +62,9 @@ class Preview:
         return self.world.ledger.branch(self.name) is not None
 
     def publisher(self) -> BranchPublisher:
-        prepared = self.world.runner().prepare()
-        rolling = RollForward.of(self.world.pipeline, prepared.tables, prepared.shape)
-        return BranchPublisher(self.world.pipeline, self.world.warehouse, prepared.tables, rolling, "0")
+        runner = self.world.runner()
+        rolling = RollForward.of(self.world.pipeline, runner.tables, runner.shape)
+        return BranchPublisher(self.world.pipeline, self.world.warehouse, runner.tables, rolling)
 
     def look(self) -> None:
         """As `diff --branch` does."""

@@ -121,7 +121,7 @@ def _start_of_window(row: Event) -> int:
 def redrive(world: World, key: str | None) -> RedriveResult:
     late = Inspection(world.pipeline.name, world.tables).late(key).rows
     runner = world.runner()
-    rolling = RollForward.of(runner.pipeline, world.tables, runner.prepare().shape)
+    rolling = RollForward.of(runner.pipeline, world.tables, runner.shape)
     return Redrive(world.warehouse, world.pipeline, rolling, InProcess).run(late, "a reason")
 
 

@@ -72,9 +72,9 @@ def test_rows_that_come_twice_count_once_in_every_verb(tmp_path: Path, engine: E
     ]
     assert world.left() == perfect(world, tmp_path / "perfect")
 
-    rolling = RollForward.of(world.pipeline, world.tables, world.runner().prepare().shape)
+    rolling = RollForward.of(world.pipeline, world.tables, world.runner().shape)
     declarations = Declarations(world.pipeline, world.code, world.tables)
-    Moves("daily", world.tables, rolling, declarations, "0").restore(rows[0].seq)
+    Moves("daily", world.tables, rolling, declarations).restore(rows[0].seq)
     [second] = world.run(48)
     assert (second.rows_duplicate, verify(world, second.seq)) == (24, [])
     assert world.left() == perfect(world, tmp_path / "restored")
@@ -97,9 +97,9 @@ def test_a_fork_remembers_what_its_run_has_remembered(tmp_path: Path, engine: En
     world = World(tmp_path / "w", ONCE, engine=engine)
     world.append(delivered_twice(0, 48, after=1))
     world.run(24)
-    rolling = RollForward.of(world.pipeline, world.tables, world.runner().prepare().shape)
+    rolling = RollForward.of(world.pipeline, world.tables, world.runner().shape)
     declarations = Declarations(world.pipeline, world.code, world.tables)
-    Moves("daily", world.tables, rolling, declarations, "0").fork("trial", 1)
+    Moves("daily", world.tables, rolling, declarations).fork("trial", 1)
     [row] = world.run(48, branch="trial")
     assert (row.branch, row.rows_duplicate, row.rows_accepted) == ("trial", 24, 24)
 

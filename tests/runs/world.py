@@ -23,6 +23,7 @@ from slackwater.pipelines import DeltaSource, ParquetSource, Pipeline, agg
 from slackwater.runs.lineage import catch_up
 from slackwater.runs.restating import backfill
 from slackwater.runs.staging.run import Runner
+from slackwater.runs.staging.shapes import checked_sources
 from slackwater.tables.delta.folder import Folder
 from slackwater.tables.ledger.reader import LedgerReader
 from slackwater.tables.ledger.rows import LedgerRow
@@ -189,12 +190,15 @@ class World:
     # --- commands
 
     def runner(self, **changes: Any) -> Runner:
+        _, shape = checked_sources(self.warehouse, self.pipeline)
+        tables = self.warehouse.tables(self.pipeline.name, shape).ensure()
         runner = Runner(
             self.warehouse,
             self.pipeline,
+            tables.shape(shape),
+            tables,
             self.code,
             self.code,
-            "0",
             self.engine,
             InProcess(),
             2,

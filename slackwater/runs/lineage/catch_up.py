@@ -14,7 +14,7 @@ from slackwater.pipelines import Pipeline
 from slackwater.runs.lineage.moves import find_branch
 from slackwater.runs.publishing.evaluator import Evaluator
 from slackwater.runs.staging.rejection import failures_text, lines_of
-from slackwater.runs.staging.run import PreparedRunner, Runner
+from slackwater.runs.staging.run import Runner
 from slackwater.runs.staging.slices import Cuts, Slice, choose, iso
 from slackwater.runs.staging.staged_slice import Parent, StagedSlice, refuse_closed
 from slackwater.runs.staging.stale_slices import StaleSlices, find_stale_slices
@@ -60,9 +60,9 @@ class CatchUp:
 
     def run(self) -> list[LedgerRow]:
         """Stage, and unless asked otherwise publish, slice after slice. Raises as `Evaluator.execute`."""
-        prepared_runner = self.runner().prepare()
+        runner = self.runner()
         steps = Evaluator(
-            prepared_runner,
+            runner,
             self.lines,
             publishes=self.request.publish,
             report=_lines_with_warnings,
@@ -71,10 +71,10 @@ class CatchUp:
         )
         steps.publisher.roll_forward.finish_known()
         # One look at the head: slices chosen by one head and run on a newer one would be run twice.
-        parent = self._parent(prepared_runner)
-        slices = self._slices(prepared_runner, parent)
+        parent = self._parent(runner)
+        slices = self._slices(runner, parent)
         if not slices:
-            self._say_nothing_to_do(prepared_runner, parent)
+            self._say_nothing_to_do(runner, parent)
         log.debug("slices", extra={"slices": len(slices)})
         for slice_ in slices:
             is_used = any(item.is_accepted for item in self.staged_slices)
@@ -82,7 +82,7 @@ class CatchUp:
             parent = steps.execute(slice_, parent, self.request.branch, accept)
         return self.committed_rows
 
-    def _parent(self, prepared_runner: PreparedRunner) -> Parent:
+    def _parent(self, runner: Runner) -> Parent:
         name, branch = self.request.pipeline, self.request.branch
         if branch != MAIN:
             if not self.request.publish:
@@ -90,8 +90,8 @@ class CatchUp:
                     f"{name}: --no-publish is for main; what runs on a branch changes nothing that readers "
                     "see."
                 )
-            find_branch(prepared_runner.tables.ledger, name, branch)
-        parent = prepared_runner.parent(branch)
+            find_branch(runner.tables.ledger, name, branch)
+        parent = runner.parent(branch)
         refuse_closed(name, parent.owner)
         return parent
 
@@ -115,13 +115,13 @@ class CatchUp:
             f"{count} slice{'' if count == 1 else 's'} {'published' if self.request.publish else 'staged'}",
         )
 
-    def _slices(self, prepared_runner: PreparedRunner, parent: Parent) -> list[Slice]:
-        pipeline, request = prepared_runner.runner.pipeline, self.request
+    def _slices(self, runner: Runner, parent: Parent) -> list[Slice]:
+        pipeline, request = runner.pipeline, self.request
         if parent.row is not None and request.start_ms is not None:
             raise UsageError(
                 f"{pipeline.name}: --start is for an empty lineage; this one has runs already. Leave it out."
             )
-        lineage = prepared_runner.lineage(parent, request.start_ms)
+        lineage = runner.lineage(parent, request.start_ms)
         return choose(
             pipeline.name,
             lineage,
@@ -131,10 +131,9 @@ class CatchUp:
             max_slices=None if request.everything else pipeline.max_catch_up,
         )
 
-    def _say_nothing_to_do(self, prepared_runner: PreparedRunner, parent: Parent) -> None:
-        runner, ledger = prepared_runner.runner, prepared_runner.tables.ledger
+    def _say_nothing_to_do(self, runner: Runner, parent: Parent) -> None:
         self.lines(f"{self.pipeline}: nothing to do; the lineage covers everything up to there.")
-        self.stale = find_stale_slices(runner.pipeline, runner.warehouse, ledger, parent)
+        self.stale = find_stale_slices(runner.pipeline, runner.warehouse, runner.tables.ledger, parent)
         if self.stale.advice:
             self.lines(f"{self.pipeline}: {self.stale.advice}")
 

@@ -74,7 +74,6 @@ class Erasure:
     pipeline: Pipeline
     tables: Tables
     roll_forward: RollForward
-    version: str
     clock: Callable[[], datetime] = wall_clock
 
     def plan(self, persons: Sequence[Person]) -> dict[str, int]:
@@ -133,7 +132,7 @@ class Erasure:
     ) -> LedgerRow:
         ledger = self.tables.ledger_writer
         owner, start = ledger.snapshot_owner(head), ledger.start_of(head)
-        row = erase_row(head, owner, start, tuple(deletions), erasures, reason=reason, version=self.version)
+        row = erase_row(head, owner, start, tuple(deletions), erasures, reason=reason)
         [new_head] = ledger.commit(MAIN, head.seq, [row], self.clock)
         log.info(
             "erase", extra={"pipeline": self.pipeline.name, "seq": new_head.seq, "run_id": new_head.run_id}

@@ -55,7 +55,6 @@ class Moves:
     tables: Tables
     roll_forward: RollForward
     declarations: Declarations
-    version: str
     clock: Callable[[], datetime] = wall_clock
 
     @property
@@ -89,7 +88,7 @@ class Moves:
         owner = nearest_kept(self.tables, live)
         if owner is None and live:
             require_kept(self.tables, self.pipeline, live[-1], live)
-        row = fork_row(name, of, owner, ledger.start_of(of), self.version)
+        row = fork_row(name, of, owner, ledger.start_of(of))
         with put_back_around(self.tables, owner):
             [new_head] = ledger.commit(name, None if namesake is None else namesake.seq, [row], self.clock)
         self._log("fork", new_head)
@@ -113,7 +112,7 @@ class Moves:
         self.declarations.refuse_other_rules(owner)
         if owner is not None:
             require_kept(self.tables, self.pipeline, owner, ledger.live_runs(to))
-        row = restore_row(head, to, owner, ledger.start_of(to), self.version)
+        row = restore_row(head, to, owner, ledger.start_of(to))
         drops_history = self.declarations.pipeline.keep_history is not None
         with while_history_stays(
             self.pipeline, self.tables, seqs_of(to.live), self.clock, drops_history=drops_history
@@ -128,7 +127,7 @@ class Moves:
         """End a branch. What main has taken of it stays."""
         self.roll_forward.finish()
         branch = find_branch(self._ledger, self.pipeline, name)
-        [new_head] = self._ledger.commit(name, branch.head.seq, [drop_row(branch, self.version)], self.clock)
+        [new_head] = self._ledger.commit(name, branch.head.seq, [drop_row(branch)], self.clock)
         self._log("drop", new_head)
         return new_head
 

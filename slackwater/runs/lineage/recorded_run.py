@@ -8,11 +8,10 @@ from slackwater.engine.source.pinning import SourceReplaced, VersionGone, pin
 from slackwater.engine.source.scan import SliceScan
 from slackwater.errors import UsageError
 from slackwater.pipelines import Pipeline
-from slackwater.runs.lineage.close import FinalReplay
 from slackwater.runs.staging.declarations import Declarations
 from slackwater.runs.staging.pins import Pins
 from slackwater.runs.staging.shapes import shape_of
-from slackwater.runs.staging.slice_replay import SliceReplay
+from slackwater.runs.staging.slice_replay import FinalReplay, SliceReplay
 from slackwater.runs.staging.slices import slice_of
 from slackwater.runs.staging.stragglers import newer_reads_by_source
 from slackwater.tables.ledger.overrides import OverridesReader

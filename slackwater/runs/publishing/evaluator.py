@@ -17,7 +17,7 @@ from slackwater.runs.publishing.portion_tasks import PortionTasks
 from slackwater.runs.publishing.publish import Publisher
 from slackwater.runs.publishing.roll_forward import RollForward
 from slackwater.runs.staging.rejection import lines_of, refuse_rejected
-from slackwater.runs.staging.run import PreparedRunner
+from slackwater.runs.staging.run import Runner
 from slackwater.runs.staging.slices import Slice, slice_of, start_of
 from slackwater.runs.staging.staged_slice import Parent, StagedSlice
 from slackwater.tables.ledger.rows import MAIN, LedgerRow
@@ -29,7 +29,7 @@ log = logging.getLogger("slackwater")
 class Evaluator:
     """Executes slices of one pipeline; commits them if it `publishes`. `report` makes the lines about one."""
 
-    prepared_runner: PreparedRunner
+    runner: Runner
     lines: Callable[[str], object]
     publishes: bool = True
     report: Callable[[Pipeline, StagedSlice], Iterable[str]] = lines_of
@@ -38,21 +38,25 @@ class Evaluator:
 
     @cached_property
     def publisher(self) -> Publisher:
-        runner, tables = self.prepared_runner.runner, self.prepared_runner.tables
-        roll_forward = RollForward.of(
-            runner.pipeline, tables, self.prepared_runner.shape, PortionTasks(runner.transport)
-        )
+        runner, tables = self.runner, self.runner.tables
+        roll_forward = RollForward.of(runner.pipeline, tables, runner.shape, PortionTasks(runner.transport))
         return Publisher(runner.pipeline.name, tables, roll_forward, runner.clock)
 
-    def execute(self, slice_: Slice, parent: Parent, branch: str = MAIN, accept: str | None = None) -> Parent:
-        """Stage a slice on `parent` and `commit` it. Returns it as the parent of the next slice."""
-        return self.commit(self.prepared_runner.stage(parent, slice_, accept), parent, branch)
-
-    def commit(self, staged_slice: StagedSlice, parent: Parent, branch: str = MAIN) -> Parent:
-        """Report on a staged slice and commit it on the branch whose head is `parent`; returns the next
-        parent. Raises SliceRejected: validation said no; the message has the failing values.
+    def execute(
+        self,
+        slice_: Slice,
+        parent: Parent,
+        branch: str = MAIN,
+        accept: str | None = None,
+        *,
+        is_close: bool = False,
+    ) -> Parent:
+        """Stage a slice on `parent`, the head of `branch`, report on it and commit it. Returns it as the
+        parent of the next slice. Raises as `Runner.stage`; SliceRejected: validation said no; the message has
+        the failing values.
         """
-        pipeline, row = self.prepared_runner.runner.pipeline, staged_slice.row
+        staged_slice = self.runner.stage(parent, slice_, accept, is_close=is_close)
+        pipeline, row = self.runner.pipeline, staged_slice.row
         self.staged_slices.append(staged_slice)
         log.debug("staged", extra={"rows": row.rows_read})
         for line in self.report(pipeline, staged_slice):

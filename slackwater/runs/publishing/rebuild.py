@@ -60,7 +60,6 @@ class Rebuild:
     pipeline: str
     tables: Tables
     roll_forward: RollForward
-    version: str
     clock: Callable[[], datetime] = wall_clock
     taken_back: tuple[TakenBack, ...] = ()
 
@@ -155,7 +154,7 @@ class Rebuild:
         if head is None:
             return None
         owner = ledger.snapshot_owner(head)
-        row = rebuild_row(head, owner, ledger.start_of(head), self.version)
+        row = rebuild_row(head, owner, ledger.start_of(head))
         if not self.roll_forward.would_change(replace(row, seq=head.seq + 1)):
             return None
         [new_head] = ledger.commit(MAIN, head.seq, [row], self.clock)

@@ -22,8 +22,7 @@ from slackwater.runs.restating import branches, convergence, restatement
 from slackwater.runs.restating.branches import Origin, is_preview
 from slackwater.runs.restating.publish_branch import BranchPublication, BranchPublisher
 from slackwater.runs.restating.restatement import Restatement, runs_behind, slices_from
-from slackwater.runs.staging.declarations import Declarations
-from slackwater.runs.staging.run import PreparedRunner, Runner
+from slackwater.runs.staging.run import Runner
 from slackwater.runs.staging.slices import Slice, end_of, iso
 from slackwater.runs.staging.staged_slice import Parent, StagedSlice
 from slackwater.tables.ledger.lineage_rows import drop_row, fork_row
@@ -110,46 +109,41 @@ class Backfill:
         preview. Raises MainMoved: try again, what was replayed is kept; SliceRejected: main and slices before
         it stay.
         """
-        self.publication = _Restating(self, self.runner().prepare()).run()
+        self.publication = _Restating(self, self.runner()).run()
         return self.publication
 
 
 class _Restating:
-    """The steps of one backfill, on a prepared runner."""
+    """The steps of one backfill."""
 
-    def __init__(self, backfill: Backfill, prepared_runner: PreparedRunner) -> None:
+    def __init__(self, backfill: Backfill, runner: Runner) -> None:
         self.backfill, self.request = backfill, backfill.request
-        self.prepared_runner, self.runner = prepared_runner, prepared_runner.runner
-        self.tables, self.pipeline = prepared_runner.tables, prepared_runner.runner.pipeline
+        self.runner, self.tables, self.pipeline = runner, runner.tables, runner.pipeline
         self.name = self.pipeline.name
         self.ledger = self.tables.ledger_writer
         self.steps = Evaluator(
-            prepared_runner,
+            runner,
             backfill.lines,
             staged_slices=backfill.staged_slices,
             committed_rows=backfill.branch_rows,
         )
         self.roll_forward = self.steps.publisher.roll_forward
         self._branches = BranchPublisher(
-            self.pipeline,
-            self.runner.warehouse,
-            self.tables,
-            self.roll_forward,
-            self.runner.version,
-            clock=self.runner.clock,
+            self.pipeline, runner.warehouse, self.tables, self.roll_forward, runner.clock
         )
 
     def run(self) -> LedgerRow | None:
         self.roll_forward.finish()
-        main = self._main()
-        live = self.ledger.live_runs(main)
+        main = self.ledger.head(MAIN)
+        live = () if main is None else self.ledger.live_runs(main)
         range_ = restatement.restate(
             self.name, live, self.request.from_ms, self.request.to_ms, partial(is_kept, self.tables)
         )
+        assert main is not None, "of no runs there is nothing to restate"
         for sentence in range_.adjustments:
             self.backfill.say(f"{sentence}.")
         origin = Origin(
-            self.prepared_runner, main, range_, self.request.slice_ms, is_preview=not self.request.publish
+            self.runner, main, range_, self.request.slice_ms, is_preview=not self.request.publish
         )
         live_branch = origin.live_branch()
         if live_branch is not None:  # an earlier process died between its publication and the branch's end
@@ -176,16 +170,15 @@ class _Restating:
         """End a branch on which nothing could be run: nobody can go on with it."""
         branch = self.ledger.branch(name)
         if branch is not None and not branch.own_seqs:
-            self.ledger.commit(
-                name, branch.head.seq, [drop_row(branch, self.runner.version)], self.runner.clock
-            )
+            self.ledger.commit(name, branch.head.seq, [drop_row(branch)], self.runner.clock)
 
     def _until_published(self, range_: Restatement, branch: Branch) -> LedgerRow | None:
         if self.ledger.branch(branch.name) is None:
             raise self._branch_has_ended(branch.name)
-        parent = self.prepared_runner.parent(branch.name)
+        parent = self.runner.parent(branch.name)
         for _ in range(LOSSES):
-            main = self._main()
+            main = self.ledger.head(MAIN)
+            assert main is not None, "no row of the ledger is ever removed"
             _refuse_other_past(self.name, branch, main)
             tip = self._advance(range_, branch.name, parent, self.ledger.live_runs(main))
             parent = tip.parent
@@ -206,24 +199,11 @@ class _Restating:
             branch=branch.name,
         )
 
-    def _main(self) -> LedgerRow:
-        head = self.ledger.head(MAIN)
-        if head is None:
-            raise restatement.NothingToRestate(
-                f"{self.name} has no runs yet, so there is nothing to restate; run `slackwater run "
-                f"{self.name} --to TIME`."
-            )
-        return head
-
     def _fork(self, origin: Origin) -> Branch:
         start_ms = to_ms(self.ledger.start_of(origin.main))
-        Declarations(self.pipeline, self.runner.config_hash, self.tables).changes(
-            origin.range.owner, origin.range.from_ms, start_ms
-        )
+        self.runner.declarations.changes(origin.range.owner, origin.range.from_ms, start_ms)
         name, dropped_seq = origin.free_name()
-        row = fork_row(
-            name, origin.main, origin.range.owner, self.ledger.start_of(origin.main), self.runner.version
-        )
+        row = fork_row(name, origin.main, origin.range.owner, self.ledger.start_of(origin.main))
         with put_back_around(self.tables, origin.range.owner):
             self.ledger.commit(name, dropped_seq, [row], self.runner.clock)
         self.backfill.say(f"restates {origin.range} on the branch {name}.")
@@ -289,9 +269,7 @@ class _Restating:
             whatever_the_code=self.request.whatever_the_code,
         )
         if reason is None and self.request.whatever_the_code:
-            reason = Declarations(self.pipeline, self.runner.config_hash, self.tables).why_not_continued(
-                later_runs[-1]
-            )
+            reason = self.runner.declarations.why_not_continued(later_runs[-1])
         verb = "has converged" if reason is None else "has not converged"
         self.backfill.say(f"at {iso(boundary)} the branch {verb}{'' if reason is None else f': {reason}'}.")
         return reason is None

@@ -16,7 +16,7 @@ from slackwater.pipelines.sources import Source
 from slackwater.readable import count_text
 from slackwater.runs.publishing.change_summary import change_summaries
 from slackwater.runs.restating.restatement import Restatement
-from slackwater.runs.staging.run import PreparedRunner
+from slackwater.runs.staging.run import Runner
 from slackwater.runs.staging.slices import end_of, iso, start_of
 from slackwater.runs.staging.stragglers import (
     arrivals,
@@ -60,7 +60,7 @@ class Origin:
     branch that it left. A command that publishes goes on with a preview, too.
     """
 
-    prepared_runner: PreparedRunner
+    runner: Runner
     main: LedgerRow
     range: Restatement
     slice_ms: int | None
@@ -76,7 +76,7 @@ class Origin:
         number = 1
         while True:
             name = stem if number == 1 else f"{stem}-no-{number}"
-            head = self.prepared_runner.tables.ledger.head(name)
+            head = self.runner.tables.ledger.head(name)
             if head is None or head.kind == RowKind.DROP:
                 return name, None if head is None else head.seq
             number += 1
@@ -86,7 +86,7 @@ class Origin:
         stems = [self._stem(kind) for kind in kinds]
         return [
             branch
-            for branch in self.prepared_runner.tables.ledger.branches()
+            for branch in self.runner.tables.ledger.branches()
             if branch.name.split("-no-")[0] in stems
         ]
 
@@ -107,7 +107,7 @@ class Origin:
         return next((branch for branch in reversed(self._branches()) if self._may_go_on(branch)), None)
 
     def _may_go_on(self, branch: Branch) -> bool:
-        runner, ledger = self.prepared_runner.runner, self.prepared_runner.tables.ledger
+        runner, ledger = self.runner, self.runner.tables.ledger
         seqs_before_fork = seqs_of(branch.fork.live)
         if in_common(branch.fork.live, self.main.live) < len(seqs_before_fork) or set(branch.own_seqs) & set(
             seqs_of(self.main.live)
@@ -128,7 +128,7 @@ class Origin:
 
     def _was_redriven_since(self, branch: Branch, branch_runs: Sequence[LedgerRow]) -> bool:
         """Whether rows have been redriven that the branch takes in only if it is run from its start again."""
-        tables = self.prepared_runner.tables
+        tables = self.runner.tables
         overrides = OverridesReader(tables["overrides"]).rows()
         moved_from_start, moved_from_end = (
             moved_rows_from(moved_rows_on(tables.ledger, head, overrides), overrides, to_datetime(at_ms))
@@ -141,16 +141,14 @@ class Origin:
 
     def _has_kept_its_source(self, branch_runs: Sequence[LedgerRow]) -> bool:
         """Whether the branch would read today what it has read: no row gone, and none new in its range."""
-        sources = self.prepared_runner.runner.pipeline.sources
-        return all(self._has_kept(source, branch_runs) for source in sources)
+        return all(self._has_kept(source, branch_runs) for source in self.runner.pipeline.sources)
 
     def _has_kept(self, source: Source, branch_runs: Sequence[LedgerRow]) -> bool:
-        runner = self.prepared_runner.runner
-        pipeline, may_be_empty = runner.pipeline, len(runner.pipeline.sources) > 1
-        place = place_of(runner.warehouse, pipeline, source)
+        pipeline, may_be_empty = self.runner.pipeline, len(self.runner.pipeline.sources) > 1
+        place = place_of(self.runner.warehouse, pipeline, source)
         version = version_of(branch_runs[-1], source.table)
         newest = pin(source, place, may_be_empty=may_be_empty)
-        newest = without_erased(newest, source.table, self.prepared_runner.tables.ledger)
+        newest = without_erased(newest, source.table, self.runner.tables.ledger)
         if other_table_of(branch_runs, source.table, newest.table_id) is not None:
             return False
         try:

@@ -106,7 +106,6 @@ class BranchPublisher:
     warehouse: Warehouse
     tables: Tables
     roll_forward: RollForward
-    version: str
     clock: Callable[[], datetime] = wall_clock
 
     @property
@@ -150,7 +149,6 @@ class BranchPublisher:
             restated_range=(start, end),
             resume_from=later_runs[0].seq if later_runs else None,
             verdict="; ".join((min(verdicts, default=validation.PASSED), *notes)),
-            version=self.version,
             redrives=self._redrives(publication.main, branch_runs),
         )
 
@@ -170,7 +168,7 @@ class BranchPublisher:
         """Roll forward, and end the branch, unless somebody has run on it meanwhile."""
         self.roll_forward.finish()
         try:
-            self.ledger.commit(branch.name, branch.head.seq, [drop_row(branch, self.version)], self.clock)
+            self.ledger.commit(branch.name, branch.head.seq, [drop_row(branch)], self.clock)
         except LostRaceError:
             log.info(f"the branch {branch.name} has moved and is kept", extra={"pipeline": self.name})
 

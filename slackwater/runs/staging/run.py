@@ -23,12 +23,11 @@ import pyarrow as pa
 
 from slackwater.engine.replaying.replay import Engine, Outcome
 from slackwater.engine.rows.progress import Progress, moment
-from slackwater.engine.rows.union_columns import PinnedSources
 from slackwater.engine.source.scan import SliceScan
 from slackwater.engine.transport.in_process import Transport
 from slackwater.errors import LostRaceError, RetryableError, SlackwaterError, without_credentials
 from slackwater.pipelines import Pipeline
-from slackwater.pipelines.suites import require_library
+from slackwater.pipelines.registry import product_version
 from slackwater.runs.staging import validation
 from slackwater.runs.staging.broken_panes import BrokenPanes
 from slackwater.runs.staging.declarations import Declarations
@@ -37,8 +36,7 @@ from slackwater.runs.staging.lease import claim_slice, renewing_lease, rival_on_
 from slackwater.runs.staging.phases import Phases
 from slackwater.runs.staging.pins import Pins
 from slackwater.runs.staging.run_checks import checks_of_run
-from slackwater.runs.staging.shapes import checked_sources
-from slackwater.runs.staging.slice_replay import ReplayedSlice, SliceReplay
+from slackwater.runs.staging.slice_replay import FinalReplay, ReplayedSlice, SliceReplay
 from slackwater.runs.staging.slices import Lineage, Slice
 from slackwater.runs.staging.source_errors import with_next_step
 from slackwater.runs.staging.staged_slice import Parent, StagedSlice, with_acceptance
@@ -69,52 +67,36 @@ def wall_clock() -> datetime:
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs slices of one pipeline in one warehouse.
+    """Runs slices of one pipeline, whose source has been checked and whose tables exist.
 
     Attributes:
-        config_hash, code_hash, version: the ledger records them.
+        shape, tables: the tables and their columns, of those that the pipeline has had before, too.
+        config_hash, code_hash: the ledger records them.
         engine, transport: the engine that runs the windows, and where its tasks run.
         ranges: number of key-group ranges; None leaves it to the size of the input.
         lease: whether to claim the advisory lease. Only tests turn it off: correctness rests on the
             compare-and-swap alone.
-        sources_and_shape: the result of `checked_sources`, where the caller has it already.
     """
 
     warehouse: Warehouse
     pipeline: Pipeline
+    shape: Shape
+    tables: Tables
     config_hash: str
     code_hash: str
-    version: str
     engine: Engine
     transport: Transport
     ranges: int | None = None
     lease: bool = True
     clock: Callable[[], datetime] = wall_clock
-    sources_and_shape: tuple[PinnedSources, Shape] | None = None
-
-    def prepare(self) -> "PreparedRunner":
-        """Check the source against the declarations and make the tables. Raises UsageError: the source is
-        missing, empty, or lacks a column; the warehouse can't be written; the pipeline has a suite, and Great
-        Expectations is not installed.
-        """
-        if self.pipeline.suites:
-            require_library(f"Pipeline {self.pipeline.name!r}")
-        _, shape = self.sources_and_shape or checked_sources(self.warehouse, self.pipeline)
-        tables = self.warehouse.tables(self.pipeline.name, shape).ensure()
-        return PreparedRunner(self, tables.shape(shape), tables)
-
-
-@dataclass(frozen=True)
-class PreparedRunner:
-    """A runner whose source has been checked and whose tables exist."""
-
-    runner: Runner
-    shape: Shape
-    tables: Tables
 
     @property
     def attempts(self) -> AttemptsWriter:
         return AttemptsWriter(self.tables["attempts"])
+
+    @property
+    def declarations(self) -> Declarations:
+        return Declarations(self.pipeline, self.config_hash, self.tables)
 
     def parent(self, branch: str = MAIN) -> Parent:
         ledger = self.tables.ledger.as_known()
@@ -122,18 +104,20 @@ class PreparedRunner:
         if head is None:
             return Parent(None, None, None)
         owner = ledger.snapshot_owner(head)
-        newer_reads = newer_reads_by_source(ledger, head, owner, self.runner.pipeline)
+        newer_reads = newer_reads_by_source(ledger, head, owner, self.pipeline)
         return Parent(head, owner, to_ms(ledger.start_of(head)), newer_reads)
 
     def lineage(self, parent: Parent, start_ms: int | None = None) -> Lineage:
         """Start and end of the branch of `parent`; an empty one begins at `start_ms`, or as declared."""
         if parent.start_ms is None:
-            return Lineage(self.runner.pipeline.start_ms if start_ms is None else start_ms, None)
+            return Lineage(self.pipeline.start_ms if start_ms is None else start_ms, None)
         return Lineage(parent.start_ms, parent.end_ms)
 
-    def stage(self, parent: Parent, slice_: Slice, accept: str | None = None) -> StagedSlice:
-        """Run one slice on `parent`, stage its rows and validate them. `accept` is the reason not to reject
-        it where validation fails.
+    def stage(
+        self, parent: Parent, slice_: Slice, accept: str | None = None, *, is_close: bool = False
+    ) -> StagedSlice:
+        """Run one slice on `parent`, or close the lineage there, stage its rows and validate them. `accept`
+        is the reason not to reject it where validation fails.
 
         Raises:
             TooEarly: the slice has not settled.
@@ -141,27 +125,22 @@ class PreparedRunner:
             SlackwaterError: whatever else ends the run; it is recorded in `attempts` and changes nothing
                 else.
         """
-        return StageOfSlice(self, parent, slice_, accept).run()
+        return _SliceStage(self, parent, slice_, RowKind.CLOSE if is_close else RowKind.RUN).run(accept)
 
 
-class StageOfSlice:
-    """The phases of one slice, timed and logged, and its end recorded. A close has other inputs."""
+class _SliceStage:
+    """The phases of one slice, timed and logged, and its end recorded."""
 
-    kind = RowKind.RUN
-
-    def __init__(
-        self, prepared_runner: PreparedRunner, parent: Parent, slice_: Slice, accept: str | None = None
-    ) -> None:
-        self.prepared_runner = prepared_runner
-        self.runner = prepared_runner.runner
-        self.pipeline = prepared_runner.runner.pipeline
-        self.tables = prepared_runner.tables
+    def __init__(self, runner: Runner, parent: Parent, slice_: Slice, kind: RowKind) -> None:
+        self.runner = runner
+        self.pipeline = runner.pipeline
+        self.tables = runner.tables
         self.parent = parent
         self.slice = slice_
-        self.accept = accept
+        self.kind = kind
         self.run_id = f"{to_datetime(slice_.from_ms):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:16]}"
 
-    def run(self) -> StagedSlice:
+    def run(self, accept: str | None) -> StagedSlice:
         started_at = self.runner.clock()
         self._refuse_unsettled(started_at)
         start, end = to_datetime(self.slice.from_ms), to_datetime(self.slice.to_ms)
@@ -180,15 +159,15 @@ class StageOfSlice:
         try:
             with (
                 with_next_step(self.pipeline.name, Slice(self.parent.start_ms or 0, self.slice.from_ms)),
-                renewing_lease(self.prepared_runner.attempts, attempt, self.runner.clock),
+                renewing_lease(self.runner.attempts, attempt, self.runner.clock),
             ):
                 row, checks, outcome = self._replay_and_stage(attempt, phases, started_at)
         except BaseException as error:
             self._record_failure(attempt, phases.name, error)
             raise
-        row = with_acceptance(row, self.accept)
+        row = with_acceptance(row, accept)
         is_rejected = row.verdict == validation.FAILED
-        attempt = self.prepared_runner.attempts.record(
+        attempt = self.runner.attempts.record(
             attempt,
             self.runner.clock(),
             outcome="rejected" if is_rejected else "staged",
@@ -204,8 +183,10 @@ class StageOfSlice:
     ) -> tuple[LedgerRow, list[validation.Check], Outcome]:
         """The phases from pin to validate."""
         with phases.phase("pin"):
-            changes = self._changes()
-            slice_replay = self.pin_inputs()
+            changes = self.runner.declarations.changes(
+                self.parent.owner, self.slice.from_ms, self.parent.start_ms
+            )
+            slice_replay = self._pin_inputs()
             self._refuse_stragglers_left_behind(changes, slice_replay)
             scan, before = slice_replay.scan(), slice_replay.progress()
             slice_replay.record_files()
@@ -267,7 +248,7 @@ class StageOfSlice:
         self, changes: list[Difference], replayed_slice: ReplayedSlice, paths: tuple[str, ...]
     ) -> list[validation.Check]:
         """Check what was staged, its panes in the files `paths`, and record the checks."""
-        shape, panes = self.prepared_runner.shape, self.tables["panes"]
+        shape, panes = self.runner.shape, self.tables["panes"]
         rows_to_publish = RowsToPublish(self.pipeline, shape, panes, self.run_id, paths)
         checks = checks_of_run(self.parent, changes, replayed_slice, rows_to_publish)
         broken_panes = BrokenPanes(self.tables, shape, self.run_id, paths)
@@ -294,9 +275,9 @@ class StageOfSlice:
             inputs=replayed_slice.slice_replay.inputs(replayed_slice.scan, outcome),
             config_hash=self.runner.config_hash,
             code_hash=self.runner.code_hash,
+            version=product_version(),
             state_hash=str(outcome.state_hash),
             output_hash=str(outcome.output_hash),
-            version=self.runner.version,
             place=placement.place,
             place_reason=placement.reason,
             **columns,
@@ -314,49 +295,58 @@ class StageOfSlice:
             )
 
     def _claim(self, attempt: Attempt) -> Attempt:
-        attempts, clock = self.prepared_runner.attempts, self.runner.clock
+        attempts, clock = self.runner.attempts, self.runner.clock
         if not self.runner.lease:
             number = attempts.tries(attempt.slice_start, attempt.slice_end) + 1
             return attempts.record(replace(attempt, attempt=number), clock())
         is_rival = rival_on_branch_of(self.parent.row, self.tables.ledger)
         return claim_slice(self.pipeline.name, attempts, attempt, is_rival, clock)
 
-    def _changes(self) -> list[Difference]:
-        return self.declarations.changes(self.parent.owner, self.slice.from_ms, self.parent.start_ms)
-
     def _refuse_stragglers_left_behind(self, changes: list[Difference], slice_replay: SliceReplay) -> None:
         if changes and self.parent.row is not None:
             live = self.tables.ledger.live_runs(self.parent.row)
-            self.declarations.refuse_rows_left_to_a_restatement(changes, live, slice_replay.pins.sources)
+            self.runner.declarations.refuse_rows_left_to_a_restatement(changes, live, slice_replay.pins.sources)
 
-    @property
-    def declarations(self) -> Declarations:
-        return Declarations(self.pipeline, self.runner.config_hash, self.tables)
-
-    def pin_inputs(self) -> SliceReplay:
+    def _pin_inputs(self) -> SliceReplay:
         """The replay of the slice from the newest versions of its inputs."""
-        owner, ledger = self.parent.owner, self.tables.ledger
-        overrides = OverridesReader(self.tables["overrides"]).rows()
-        pins = Pins.newest(
+        owner, is_close = self.parent.owner, self.kind is RowKind.CLOSE
+        return (FinalReplay if is_close else SliceReplay)(
+            pipeline=self.pipeline,
+            shape=self.runner.shape,
+            tables=self.tables,
+            slice=self.slice,
+            start_ms=self.slice.from_ms if self.parent.start_ms is None else self.parent.start_ms,
+            owner=owner,
+            state=put_back_for_reading(self.tables, owner),
+            pins=self._pins_of_close() if is_close else self._newest_pins(),
+            added_results=self.runner.declarations.added_results(owner),
+        )
+
+    def _newest_pins(self) -> Pins:
+        ledger, overrides = self.tables.ledger, OverridesReader(self.tables["overrides"]).rows()
+        return Pins.newest(
             self.pipeline,
             self.runner.warehouse,
-            owner=owner,
+            owner=self.parent.owner,
             from_ms=self.slice.from_ms,
             newer_reads=self.parent.newer_reads,
             overrides=overrides,
             moved_rows={} if self.parent.row is None else moved_rows_on(ledger, self.parent.row, overrides),
             ledger=ledger,
         )
-        return SliceReplay(
-            pipeline=self.pipeline,
-            shape=self.prepared_runner.shape,
-            tables=self.tables,
-            slice=self.slice,
-            start_ms=self.slice.from_ms if self.parent.start_ms is None else self.parent.start_ms,
+
+    def _pins_of_close(self) -> Pins:
+        """The source as the run before has read it."""
+        owner = self.parent.owner
+        assert owner is not None
+        return Pins.of_run(
+            self.pipeline,
+            self.runner.warehouse,
+            owner,
             owner=owner,
-            state=put_back_for_reading(self.tables, owner),
-            pins=pins,
-            added_results=self.declarations.added_results(owner),
+            newer_reads={},
+            overrides=OverridesReader(self.tables["overrides"]).rows(),
+            ledger=self.tables.ledger,
         )
 
     def _commit_staged_files(self, outcome: Outcome) -> dict[str, tuple[str, ...]]:
@@ -371,7 +361,7 @@ class StageOfSlice:
             folder.commit_files(files)
             return tuple(file.path for file in files)
 
-        names = staged_tables(self.prepared_runner.shape)
+        names = staged_tables(self.runner.shape)
         return dict(zip(names, map_concurrently(commit, names), strict=True))
 
     def _record_failure(self, attempt: Attempt, phase: str, error: BaseException) -> None:
@@ -383,7 +373,7 @@ class StageOfSlice:
             else without_credentials("".join(traceback.format_exception(error))[-4000:])
         )
         try:
-            self.prepared_runner.attempts.record(
+            self.runner.attempts.record(
                 attempt, self.runner.clock(), outcome=outcome, exit_code=code, step=phase, error=text
             )
         except SlackwaterError as second:

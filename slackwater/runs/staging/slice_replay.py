@@ -8,6 +8,8 @@ names.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from slackwater.engine.replaying.replay import Engine, Outcome, Replay
 from slackwater.engine.replaying.task_memory import (
     most_rows_of_range,
@@ -37,7 +39,8 @@ from slackwater.tables.run_files.snapshots import bounds_of_key_groups, require_
 from slackwater.tables.run_files.staging import count_staged, read_staged
 from slackwater.tables.schemas import Shape, staged_tables
 from slackwater.tables.warehouse import Tables
-from slackwater.windowing.columnar.timeline.timeline import Timeline
+from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK, Timeline
+from slackwater.windowing.java import LONG_MAX
 from slackwater.windowing.times import to_ms as to_ms_of
 
 NO_OVERRIDES = Overrides()
@@ -235,6 +238,40 @@ class SliceReplay:
     @property
     def _parked_windows(self) -> int:
         return 0 if self.owner is None else self.owner.windows_open or 0
+
+
+@dataclass(frozen=True)
+class FinalReplay(SliceReplay):
+    """A slice without arrivals, whose only watermark is the final one."""
+
+    def scan(self) -> SliceScan:
+        return self._scan_of([[] for _ in self.pins.source_pins], self.slice.to_ms)
+
+    def timeline(self, scan: SliceScan, before: Progress, transport: Transport) -> tuple[Timeline, Progress]:
+        return final_timeline(self.slice.to_ms, before)
+
+
+def final_timeline(at_ms: int, before: Progress) -> tuple[Timeline, Progress]:
+    """The timeline of the final watermark alone, at the clock `at_ms`, and the progress after it. Its
+    watermark is the initial one, because no table can hold the final watermark.
+    """
+    collected_mark = INITIAL_WATERMARK if before.collected_mark is None else before.collected_mark
+    timeline = Timeline(
+        from_ms=at_ms - 1,
+        to_ms=at_ms,
+        interval_ms=1,
+        initial=before.watermark,
+        tick_ends=np.array([at_ms]),
+        watermarks=np.array([LONG_MAX]),
+        collected_mark=collected_mark,
+    )
+    return timeline, Progress(
+        before.names,
+        before.per_partition,
+        INITIAL_WATERMARK,
+        at_ms,
+        carried_watermarks=before.carried_watermarks,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,13 +16,14 @@ import re
 import uuid
 from dataclasses import replace
 from datetime import datetime
+from importlib.metadata import version
 from typing import Any
 
 from slackwater.errors import UsageError
 from slackwater.tables.ledger.erasures import ErasedRows, Remainders
 from slackwater.tables.ledger.row_kinds import RowKind
 from slackwater.tables.ledger.rows import MAIN, Branch, Input, LedgerRow
-from slackwater.tables.ledger.spans import concatenation, since, up_to
+from slackwater.tables.ledger.spans import Spans, concatenation, since, up_to
 
 _REDRIVE = "redrive"
 _REBUILD = "rebuild"
@@ -43,9 +44,7 @@ def check_branch_name(name: str) -> None:
         )
 
 
-def fork_row(
-    branch: str, of: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None = None
-) -> LedgerRow:
+def fork_row(branch: str, of: LedgerRow, owner: LedgerRow | None, start: datetime) -> LedgerRow:
     """The row that makes a branch with the live runs of the row `of` up to `owner`, whose snapshot the branch
     continues.
 
@@ -59,18 +58,8 @@ def fork_row(
             owner's slice).
     """
     check_branch_name(branch)
-    return LedgerRow(
-        seq=0,
-        run_id=_run_id("fork"),
-        kind=RowKind.FORK,
-        branch=branch,
-        parent_seq=(owner or of).seq,
-        live=() if owner is None else up_to(of.live, owner.seq),
-        slice_start=start,
-        slice_end=start if owner is None else owner.slice_end,
-        version=version,
-        **_as_of(owner),
-    )
+    live = () if owner is None else up_to(of.live, owner.seq)
+    return replace(_row(RowKind.FORK, owner or of, live, owner, start), branch=branch)
 
 
 def publish_row(
@@ -81,7 +70,6 @@ def publish_row(
     resume_from: int | None = None,
     *,
     verdict: str | None = None,
-    version: str | None = None,
     redrives: bool = False,
 ) -> LedgerRow:
     """The row that makes `branch` live: its runs, then main's runs from `resume_from` on, if they converged.
@@ -98,60 +86,29 @@ def publish_row(
         verdict: the worst one of the branch's runs.
         redrives: whether the restatement was made because rows were given another arrival.
     """
-    return LedgerRow(
-        seq=0,
+    start, end = restated_range
+    live = concatenation(branch.head.live, () if resume_from is None else since(main.live, resume_from))
+    return replace(
+        _row(RowKind.PUBLISH, main, live, owner, start),
         run_id=_run_id(f"{_REDRIVE if redrives else 'publish'}-{branch.name}"),
-        kind=RowKind.PUBLISH,
-        branch=MAIN,
-        parent_seq=main.seq,
-        live=concatenation(branch.head.live, () if resume_from is None else since(main.live, resume_from)),
-        slice_start=restated_range[0],
-        slice_end=restated_range[1],
+        slice_end=end,
         verdict=verdict,
-        version=version,
-        **_as_of(owner),
     )
 
 
-def restore_row(
-    main: LedgerRow, to: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None = None
-) -> LedgerRow:
+def restore_row(main: LedgerRow, to: LedgerRow, owner: LedgerRow | None, start: datetime) -> LedgerRow:
     """The row that makes live exactly the runs that were live after the row `to`. `main` is main's head, the
     parent to commit it on; `owner` the run whose snapshot is then the current one; `start` the lineage's.
     """
-    return LedgerRow(
-        seq=0,
-        run_id=_run_id("restore"),
-        kind=RowKind.RESTORE,
-        branch=MAIN,
-        parent_seq=main.seq,
-        live=to.live,
-        slice_start=start,
-        slice_end=start if owner is None else owner.slice_end,
-        version=version,
-        **_as_of(owner),
-    )
+    return _row(RowKind.RESTORE, main, to.live, owner, start)
 
 
-def rebuild_row(
-    main: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None = None
-) -> LedgerRow:
+def rebuild_row(main: LedgerRow, owner: LedgerRow | None, start: datetime) -> LedgerRow:
     """A publish row with the same live runs: rolling it forward compares `published` with all live panes.
     Arguments as for `restore_row`.
     """
-    return LedgerRow(
-        seq=0,
-        run_id=_run_id(_REBUILD),
-        kind=RowKind.PUBLISH,
-        branch=MAIN,
-        parent_seq=main.seq,
-        live=main.live,
-        slice_start=start,
-        slice_end=start if owner is None else owner.slice_end,
-        verdict="rebuilt from panes",
-        version=version,
-        **_as_of(owner),
-    )
+    row = _row(RowKind.PUBLISH, main, main.live, owner, start)
+    return replace(row, run_id=_run_id(_REBUILD), verdict="rebuilt from panes")
 
 
 def is_rebuild(row: LedgerRow) -> bool:
@@ -166,14 +123,13 @@ def erase_row(
     erased_rows: tuple[ErasedRows, ...],
     *,
     reason: str,
-    version: str | None = None,
 ) -> LedgerRow:
     """The row that erases rows; the same runs stay live. `inputs` are the versions of the source that have
     deleted these rows.
     """
     remainders = Remainders.after([erased_rows])
     row = replace(
-        _row_with_same_live(RowKind.ERASE, main, owner, start, version),
+        _row(RowKind.ERASE, main, main.live, owner, start),
         inputs=inputs,
         erased=erased_rows,
         verdict=f"erased: {reason}",
@@ -188,17 +144,9 @@ def erase_row(
     )
 
 
-def drop_row(branch: Branch, version: str | None = None) -> LedgerRow:
+def drop_row(branch: Branch) -> LedgerRow:
     """The row that ends `branch`: it has no live runs afterwards. Commit it on the branch's head."""
-    return LedgerRow(
-        seq=0,
-        run_id=_run_id("drop"),
-        kind=RowKind.DROP,
-        branch=branch.name,
-        parent_seq=branch.head.seq,
-        live=(),
-        version=version,
-    )
+    return replace(_row(RowKind.DROP, branch.head, (), None, None), branch=branch.name)
 
 
 def cause_of(row: LedgerRow) -> str | None:
@@ -210,20 +158,22 @@ def cause_of(row: LedgerRow) -> str | None:
     return "restore" if row.kind == RowKind.RESTORE else None
 
 
-def _row_with_same_live(
-    kind: str, main: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None
+def _row(
+    kind: RowKind, parent: LedgerRow, live: Spans, owner: LedgerRow | None, start: datetime | None
 ) -> LedgerRow:
-    """A row behind main's head `main` after which the same runs are live."""
+    """A row of main behind `parent`, after which the runs `live` are, and the snapshot is that of `owner`.
+    Its slice is what the lineage covers from `start` on.
+    """
     return LedgerRow(
         seq=0,
         run_id=_run_id(kind),
         kind=kind,
         branch=MAIN,
-        parent_seq=main.seq,
-        live=main.live,
+        parent_seq=parent.seq,
+        live=live,
         slice_start=start,
         slice_end=start if owner is None else owner.slice_end,
-        version=version,
+        version=version("slackwater"),
         **_as_of(owner),
     )
 

@@ -34,9 +34,9 @@ def world(three_days: Path, tmp_path: Path) -> World:
 
 
 def publisher(world: World) -> BranchPublisher:
-    prepared = world.runner().prepare()
-    rolling = RollForward.of(world.pipeline, prepared.tables, prepared.shape)
-    return BranchPublisher(world.pipeline, world.warehouse, prepared.tables, rolling, "0")
+    runner = world.runner()
+    rolling = RollForward.of(world.pipeline, runner.tables, runner.shape)
+    return BranchPublisher(world.pipeline, world.warehouse, runner.tables, rolling)
 
 
 def changes_of_branch(world: World, limit: int | None = None, offset: int = 0) -> PublishedChanges:

@@ -34,15 +34,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     world.append([Event(20.1, 20.6, 503, key="b")])
     world.run(48)
     runner = world.runner()
-    prepared = runner.prepare()
-    rolling = RollForward.of(runner.pipeline, prepared.tables, prepared.shape)
+    rolling = RollForward.of(runner.pipeline, runner.tables, runner.shape)
     late = Inspection(world.pipeline.name, world.tables).late(None).rows
     redriven = Redrive(world.warehouse, world.pipeline, rolling, InProcess).run(late, "a slow feed")
     assert redriven.to_restate is not None
     first, last = ((bound - START) / HOUR for bound in redriven.to_restate)
     world.backfill(first, last, reason="a slow feed")
     declared = Declarations(world.pipeline, world.code, world.tables)
-    Moves(world.pipeline.name, world.tables, rolling, declared, "0").restore(2)
+    Moves(world.pipeline.name, world.tables, rolling, declared).restore(2)
     return world
 
 

@@ -82,7 +82,7 @@ def require_that_published_is_right(rolling: RollForward, *runs: list[PaneRow]) 
     """`published` is what the rules make of the runs, and a rebuild finds nothing to repair."""
     published, _ = history(runs, purging=False)
     assert in_any_order(published_of(rolling.tables["published"].read())) == in_any_order(published.values())
-    rebuilt = Rebuild("p", rolling.tables, rolling, "0.2.0", clock).run()
+    rebuilt = Rebuild("p", rolling.tables, rolling, clock).run()
     assert (rebuilt.removed_copies, rebuilt.is_published_anew, rebuilt.row) == ({}, False, None)
 
 

@@ -24,7 +24,7 @@ from tests.tables.ledger.ledger_rows import clock, day
 
 
 def rebuild(rolling: RollForward) -> Rebuilt:
-    return Rebuild("p", rolling.tables, rolling, "0.2.0", clock).run()
+    return Rebuild("p", rolling.tables, rolling, clock).run()
 
 
 def facts(rolling: RollForward) -> dict[str, list[str]]:

@@ -24,9 +24,9 @@ def world(tmp_path: Path) -> World:
 
 
 def publisher(world: World) -> Publisher:
-    prepared = world.runner().prepare()
-    rolling = RollForward.of(world.pipeline, prepared.tables, prepared.shape)
-    return Publisher(world.pipeline.name, prepared.tables, rolling)
+    runner = world.runner()
+    rolling = RollForward.of(world.pipeline, runner.tables, runner.shape)
+    return Publisher(world.pipeline.name, runner.tables, rolling)
 
 
 @pytest.mark.parametrize(

@@ -481,9 +481,9 @@ def test_a_slice_of_a_branch_that_is_rejected_may_be_accepted_and_the_restatemen
     assert replayed(world) == [] and world.main.seq == DAYS
     rejected = world.tables.attempts.newest_rows()[-1]
     assert f"slackwater publish daily {rejected.run_id} --accept REASON" in str(error.value)
-    prepared = world.runner().prepare()
+    runner = world.runner()
     accepting = Publisher(
-        "daily", prepared.tables, RollForward.of(world.pipeline, prepared.tables, prepared.shape)
+        "daily", runner.tables, RollForward.of(world.pipeline, runner.tables, runner.shape)
     )
     [row] = accepting.publish(rejected.run_id, "ten is right")
     assert (row.branch, row.verdict) == ("restate-20130102t000000-20130103t000000", "accepted: ten is right")

@@ -43,7 +43,7 @@ def world(tmp_path: Path) -> World:
 def redrive(world: World, *, is_dry: bool = False, key: str | None = None) -> RedriveResult:
     late = Inspection(world.pipeline.name, world.tables).late(key).rows
     runner = world.runner()
-    rolling = RollForward.of(runner.pipeline, world.tables, runner.prepare().shape)
+    rolling = RollForward.of(runner.pipeline, world.tables, runner.shape)
     return Redrive(world.warehouse, world.pipeline, rolling, InProcess).run(late, "a reason", is_dry=is_dry)
 
 

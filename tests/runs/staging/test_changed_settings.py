@@ -45,14 +45,13 @@ def declare(world: World) -> Callable[..., None]:
 
 
 def restore(world: World, seq: int) -> None:
-    prepared = world.runner().prepare()
-    rolling = RollForward.of(world.pipeline, prepared.tables, prepared.shape)
+    runner = world.runner()
+    rolling = RollForward.of(world.pipeline, runner.tables, runner.shape)
     Moves(
         world.pipeline.name,
-        prepared.tables,
+        runner.tables,
         rolling,
-        Declarations(world.pipeline, world.code, prepared.tables),
-        "0",
+        Declarations(world.pipeline, world.code, runner.tables),
     ).restore(seq)
 
 
@@ -118,10 +117,10 @@ def test_a_branch_that_was_run_with_another_trigger_is_published_only_where_that
 ) -> None:
     run(world, 12)
     world.backfill(0, 12, publish=False)
-    prepared, [branch] = world.runner().prepare(), world.ledger.branches()
+    runner, [branch] = world.runner(), world.ledger.branches()
     declare(trigger=PURGING)
-    rolling = RollForward.of(world.pipeline, prepared.tables, prepared.shape)
-    publisher = BranchPublisher(world.pipeline, world.warehouse, prepared.tables, rolling, "0")
+    rolling = RollForward.of(world.pipeline, runner.tables, runner.shape)
+    publisher = BranchPublisher(world.pipeline, world.warehouse, runner.tables, rolling)
     with pytest.raises(SettingsChanged, match="can't be made live by today's rules:\n  trigger: "):
         publisher.publish_as_it_is(branch.name)
 
@@ -131,7 +130,7 @@ def test_what_was_staged_with_another_trigger_is_published_only_where_that_is_de
 ) -> None:
     run(world, 8)
     world.run(12, slice_=4 * HOUR, publish=False)
-    live, shape = world.main.live, world.runner().prepare().shape
+    live, shape = world.main.live, world.runner().shape
 
     def publish() -> list[LedgerRow]:
         rolling = RollForward.of(world.pipeline, world.tables, shape)

@@ -205,10 +205,10 @@ def test_a_restore_goes_back_behind_a_change_and_the_next_run_takes_it_up_again(
     world.run(4)
     declare(world, select=COUNT | MOST)
     world.run(12)
-    prepared = world.runner().prepare()
-    rolling = RollForward.of(world.pipeline, prepared.tables, prepared.shape)
-    declarations = Declarations(world.pipeline, world.code, prepared.tables)
-    Moves("daily", prepared.tables, rolling, declarations, "0").restore(1)
+    runner = world.runner()
+    rolling = RollForward.of(world.pipeline, runner.tables, runner.shape)
+    declarations = Declarations(world.pipeline, world.code, runner.tables)
+    Moves("daily", runner.tables, rolling, declarations).restore(1)
     assert published(world) == {0: (1, 5, None)}
     world.run(16)
     assert published(world) == {0: (1, 5, None), 2: (3, None, None), 4: (1, None, 2), 8: (1, None, 3)}
@@ -218,7 +218,7 @@ def test_a_close_fires_windows_without_a_result_that_was_added_last(world: World
     declare(world)
     world.run(8)
     declare(world, select=COUNT | MOST)
-    close(Evaluator(world.runner().prepare(), world.said.append))
+    close(Evaluator(world.runner(), world.said.append))
     assert published(world) == {0: (1, 5, None), 2: (3, None, None), 4: (1, None, None)}
     assert verified(world, world.main.seq)[0] and damaged(world) == []
 
@@ -335,7 +335,7 @@ def test_upkeep_and_a_rebuild_keep_the_columns_of_results_that_were_removed(worl
     assert before[0] == (2, 9, None)
     rolling = RollForward.of_stored(world.pipeline, world.tables)
     Maintenance(world.pipeline, world.tables, rolling, lease=False).run()
-    Rebuild("daily", world.tables, rolling, "0").run()
+    Rebuild("daily", world.tables, rolling).run()
     assert published(world) == before and damaged(world) == []
     world.run(20)
     assert damaged(world) == []

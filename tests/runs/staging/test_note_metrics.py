@@ -28,8 +28,8 @@ BY_ENGINE_AND_SIZE = pytest.mark.parametrize(
 
 def checks_of_staged_run(world: World, first: float, last: float) -> dict[str, str]:
     """Stage the slice [first, last) on main; returns the titles of its checks and what they have observed."""
-    prepared_runner = world.runner().prepare()
-    staged_slice = prepared_runner.stage(prepared_runner.parent("main"), Slice(ms(first), ms(last)))
+    runner = world.runner()
+    staged_slice = runner.stage(runner.parent("main"), Slice(ms(first), ms(last)))
     rows = world.table("validations").read(["run_id", "expectation", "observed"]).to_pylist()
     return {row["expectation"]: row["observed"] for row in rows if row["run_id"] == staged_slice.row.run_id}
 

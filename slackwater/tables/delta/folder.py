@@ -44,10 +44,6 @@ _CONFIGURATION = {"delta.checkpointInterval": str(_CHECKPOINT_INTERVAL)}
 _PAUSES_S = (0.1, 0.5)
 
 
-def _mark_of_ours() -> CommitProperties:
-    return CommitProperties(custom_metadata={TOKEN: uuid.uuid4().hex})
-
-
 @dataclass(frozen=True)
 class Folder:
     """One Delta table: its location, schema and partition columns, and how rows are divided into files (None:
@@ -178,37 +174,39 @@ class Folder:
 
     def add_columns(self, fields: Sequence[pa.Field]) -> None:
         """Add columns at the end of the table, null in its rows so far; existing ones stay as they are."""
-        while fields:
-            table = self.open()
+
+        def add(table: OpenTable, mark: CommitProperties) -> None:
             new_fields = [field for field in fields if field.name not in table.schema.names]
-            if not new_fields:
-                return
-            try:
-                self._handles.refuse_foreign_behind_known(table)
-                table.as_delta_rs().alter.add_columns(
-                    list(Schema.from_arrow(pa.schema(new_fields)).fields), commit_properties=_mark_of_ours()
-                )
-            except CommitFailedError:
-                continue
-            except (OSError, DeltaError) as error:
-                raise not_writable(self.uri, error) from error
-            return
+            if new_fields:
+                columns = Schema.from_arrow(pa.schema(new_fields)).fields
+                table.as_delta_rs().alter.add_columns(list(columns), commit_properties=mark)
+
+        if fields:
+            self._alter(add)
 
     def add_fields(self) -> None:
         """Add the fields of struct columns that this folder's schema has and the stored table lacks, behind
         the existing ones; they are null in the rows so far.
         """
+
+        def add(table: OpenTable, mark: CommitProperties) -> None:
+            write_deltalake(
+                table.as_delta_rs(),
+                self.schema.empty_table(),
+                mode="append",
+                schema_mode="merge",
+                commit_properties=mark,
+            )
+
+        self._alter(add)
+
+    def _alter(self, change: Callable[[OpenTable, CommitProperties], None]) -> None:
+        """Change the table's columns as of now, in a commit with our mark; again where others commit first."""
         while True:
             try:
                 table = self.open()
                 self._handles.refuse_foreign_behind_known(table)
-                write_deltalake(
-                    table.as_delta_rs(),
-                    self.schema.empty_table(),
-                    mode="append",
-                    schema_mode="merge",
-                    commit_properties=_mark_of_ours(),
-                )
+                change(table, CommitProperties(custom_metadata={TOKEN: uuid.uuid4().hex}))
             except CommitFailedError:
                 continue
             except (OSError, DeltaError) as error:

@@ -6,6 +6,8 @@ a table has lived. Knows no table by name.
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -87,11 +89,14 @@ class StoredFiles:
     @property
     def rows(self) -> int:
         """How many rows the files hold by the log; files without a count add none."""
-        return pc.sum(self.actions.column("num_records")).as_py() or 0 if self.actions.num_rows else 0
+        return self._sum("num_records")
 
     @property
     def _bytes(self) -> int:
-        return pc.sum(self.actions.column("size_bytes")).as_py() or 0 if self.actions.num_rows else 0
+        return self._sum("size_bytes")
+
+    def _sum(self, name: str) -> int:
+        return pc.sum(self.actions.column(name)).as_py() or 0 if self.actions.num_rows else 0
 
     @property
     def paths(self) -> list[str]:
@@ -122,12 +127,9 @@ class StoredFiles:
         own bounds do not answer it.
         """
         column, least, greatest = within
-        where = pc.field(column).is_valid()
-        if least is not None:
-            where &= pc.field(column) >= least
-        if greatest is not None:
-            where &= pc.field(column) <= greatest
-        files = self.within(within)
+        files, where = self.within(within), pc.field(column).is_valid()
+        where = where if least is None else where & (pc.field(column) >= least)
+        where = where if greatest is None else where & (pc.field(column) <= greatest)
         low, high, nulls = (f"{side}.{column}" for side in ("min", "max", "null_count"))
         if not {low, high, nulls} <= set(files.actions.column_names):
             return sum(part.num_rows for part in files.scan([column], where, _BATCH_ROWS))
@@ -147,23 +149,16 @@ class StoredFiles:
         filter on it.
         """
         low, high, nulls = (f"{side}.{column}" for side in ("min", "max", "null_count"))
-        if f"{_PARTITION}{column}" in self.actions.column_names:
-            return bool(
-                pc.all(
-                    pc.is_in(self.actions.column(f"{_PARTITION}{column}"), value_set=values), min_count=0
-                ).as_py()
-            )
-        if not {low, high, nulls} <= set(self.actions.column_names):
+        names = set(self.actions.column_names)
+        if f"{_PARTITION}{column}" in names:
+            has_only = pc.is_in(self.actions.column(f"{_PARTITION}{column}"), value_set=values)
+        elif {low, high, nulls} <= names:
+            least, greatest, null_count = (self.actions.column(name) for name in (low, high, nulls))
+            has_one = pc.and_(pc.equal(least, greatest), pc.equal(null_count, 0))
+            has_only = pc.fill_null(pc.and_(has_one, pc.is_in(least, value_set=values)), False)
+        else:
             return False
-        least = self.actions.column(low)
-        is_of_one = pc.and_(
-            pc.equal(least, self.actions.column(high)), pc.equal(self.actions.column(nulls), 0)
-        )
-        return bool(
-            pc.all(
-                pc.fill_null(pc.and_(is_of_one, pc.is_in(least, value_set=values)), False), min_count=0
-            ).as_py()
-        )
+        return bool(pc.all(has_only, min_count=0).as_py())
 
     def values_in_log(self, *columns: str, prefixes: Collection[str] = ()) -> dict[str, tuple[Any, ...]]:
         """Path → the values of `columns` in files of one row, as far as the log has all of them whole, for
@@ -221,20 +216,10 @@ class StoredFiles:
 
     def descriptions(self) -> Iterator[tuple[str, int, dict[str, str | None]]]:
         """For each file: (path as in the log, size in bytes, partition column → value as text)."""
-        for action in (
-            self.actions.select(["path", "size_bytes", *self._partitions]).to_pylist()
-            if self.actions.num_rows
-            else ()
-        ):
-            path, size = action.pop("path"), action.pop("size_bytes")
-            yield (
-                path,
-                size,
-                {
-                    name.removeprefix(_PARTITION): None if value is None else str(value)
-                    for name, value in action.items()
-                },
-            )
+        for file in self._rows_of_log():
+            values = {name: None if file[name] is None else str(file[name]) for name in self._partitions}
+            partition = {name.removeprefix(_PARTITION): value for name, value in values.items()}
+            yield file["path"], file["size_bytes"], partition
 
     @contextmanager
     def _naming_damaged_file(self) -> Iterator[None]:
@@ -272,9 +257,7 @@ class StoredFiles:
             conditions = [
                 _equals(name.removeprefix(_PARTITION), file[name], self.schema) for name in self._partitions
             ]
-            partition = conditions[0] if conditions else None
-            for condition in conditions[1:]:
-                partition = partition & condition
+            partition = reduce(and_, conditions) if conditions else None
             if is_small:  # one request to storage for each file
                 content = checked_bytes(self.folder, path)
                 self._check_size(file, content.size)

@@ -108,8 +108,7 @@ class AttemptsReader:
 
     def starting_at(self, slice_start: datetime) -> list[Attempt]:
         where, within = pc.field("slice_start") == slice_start, Within.only("slice_start", slice_start)
-        rows = self._newest(where, within).values()
-        return sorted((row for row in rows if not row.is_upkeep), key=lambda row: (row.at, _progress(row)))
+        return _in_order(self._newest(where, within))
 
     def holders(self, now: datetime, table: OpenTable | None = None) -> list[Attempt]:
         """The attempts that hold the lease at `now`: their claims have not expired, and belong to no dead

@@ -21,6 +21,7 @@ from typing import Any
 
 from slackwater.errors import UsageError
 from slackwater.tables.ledger.erasures import ErasedRows, Remainders
+from slackwater.tables.ledger.live_runs import revised_row
 from slackwater.tables.ledger.row_kinds import RowKind
 from slackwater.tables.ledger.rows import MAIN, Branch, Input, LedgerRow
 from slackwater.tables.ledger.spans import Spans, concatenation, since, up_to
@@ -127,21 +128,10 @@ def erase_row(
     """The row that erases rows; the same runs stay live. `inputs` are the versions of the source that have
     deleted these rows.
     """
-    remainders = Remainders.after([erased_rows])
-    row = replace(
-        _row(RowKind.ERASE, main, main.live, owner, start),
-        inputs=inputs,
-        erased=erased_rows,
-        verdict=f"erased: {reason}",
-    )
-    if owner is None:
-        return row
-    return replace(
-        row,
-        state_hash=remainders.state_hash(owner.run_id, owner.state_hash),
-        windows_open=owner.windows_open - remainders.rows(owner.run_id, "window_state"),
-        timers_pending=owner.timers_pending - remainders.rows(owner.run_id, "timers"),
-    )
+    if owner is not None:
+        owner = revised_row(owner, Remainders.after([erased_rows]))
+    row = _row(RowKind.ERASE, main, main.live, owner, start)
+    return replace(row, inputs=inputs, erased=erased_rows, verdict=f"erased: {reason}")
 
 
 def drop_row(branch: Branch) -> LedgerRow:

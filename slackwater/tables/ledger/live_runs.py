@@ -26,10 +26,10 @@ REVISED_COLUMNS = frozenset({"state_hash", "output_hash", "files", "windows_open
 
 def revised_rows(rows: Sequence[LedgerRow], remainders: Remainders) -> list[LedgerRow]:
     """`rows` with the hashes, files and counts of what erasures have left of them."""
-    return [_without_erased(row, remainders) if row.run_id in remainders.of_runs else row for row in rows]
+    return [revised_row(row, remainders) if row.run_id in remainders.of_runs else row for row in rows]
 
 
-def _without_erased(row: LedgerRow, remainders: Remainders) -> LedgerRow:
+def revised_row(row: LedgerRow, remainders: Remainders) -> LedgerRow:
     return replace(
         row,
         state_hash=remainders.state_hash(row.run_id, row.state_hash),

@@ -162,8 +162,7 @@ class LedgerReader:
             for name in ("slice_start", "slice_end")
         )
         names = ["from_ms", "to_ms", "version", "table_id"]
-        of_inputs = (pc.struct_field(items, name) for name in ("version", "table_id"))
-        return pa.table([*slices, *of_inputs], names)
+        return pa.table([*slices, *(pc.struct_field(items, name) for name in names[2:])], names)
 
     def live_values(
         self, head: LedgerRow, *columns: str, prefixes: Collection[str] = ()
@@ -225,18 +224,12 @@ class LedgerReader:
         inputs = (item for row in self.erasures() for item in row.inputs)
         return frozenset(item.version for item in inputs if item.table == table and item.table_id == table_id)
 
-    def _rows_of_seqs(
-        self, files: StoredFiles, seqs: Longs, since: datetime | None = None
-    ) -> dict[int, LedgerRow]:
-        """seq → its row, for `seqs` in the files, with `since` only slices that end after it."""
+    def _rows_of_seqs(self, files: StoredFiles, seqs: Longs) -> dict[int, LedgerRow]:
+        """seq → its row, for `seqs` in the files."""
         sorted_seqs = np.sort(seqs)
 
         def condition(file: LedgerFile) -> pa.Array:
-            is_one_of = pa.array(_are_among(file.column("seq").to_numpy(), sorted_seqs))
-            if since is None:
-                return is_one_of
-            ends = file.column("slice_end")
-            return pc.and_(is_one_of, pc.greater(ends, pa.scalar(since, ends.type)))
+            return pa.array(_are_among(file.column("seq").to_numpy(), sorted_seqs))
 
         return {row.seq: row for row in self._rows(_with_one_of(files, sorted_seqs), condition)}
 

@@ -165,15 +165,8 @@ class LedgerRow(_ReadWhenAsked):
         return cls(**{name: _field_value(name, value) for name, value in values.items()})
 
     @classmethod
-    def stored(cls, columns: StoredColumns, place: int) -> Self:
-        """The row at `place` of columns that are not newer than this version; each is read when asked for."""
-        row = object.__new__(cls)
-        object.__setattr__(row, "_columns", columns)
-        object.__setattr__(row, "_place", place)
-        return row
-
-    @classmethod
     def all_stored(cls, columns: StoredColumns, places: Sequence[int]) -> list[Self]:
+        """The rows at `places` of columns that are not newer than this version; each is read when asked for."""
         rows = [object.__new__(cls) for _ in places]
         _set(cls, rows, "_columns", repeat(columns, len(rows)))
         _set(cls, rows, "_place", places)

@@ -18,8 +18,8 @@ from typing import Any
 from deltalake import CommitProperties, Transaction
 from deltalake.transaction import AddAction, RemoveAction
 
-from slackwater.tables.delta.foreign_commits import TOKEN
-from slackwater.tables.delta.log_files import commit_path, content_of_commit, line_count
+from slackwater.tables.delta.foreign_commits import TOKEN, LoggedCommit
+from slackwater.tables.delta.log_files import commit_path, content_of, content_of_commit, line_count
 from slackwater.tables.delta.open_table import OpenTable, PlainCommit
 from slackwater.tables.delta.stored_files import StoredFiles
 from slackwater.tables.delta.written_files import WrittenFile
@@ -121,13 +121,10 @@ class PendingCommit:
 
     def owner(self) -> Owner:
         """Whose commit the version is now. Raises OSError: the log can't be read."""
-        try:
-            with filesystem(self.uri).open_input_stream(commit_path(self.version)) as stream:
-                lines = stream.read().splitlines()
-        except (FileNotFoundError, NotADirectoryError):
+        content = content_of(filesystem(self.uri), commit_path(self.version))
+        if content is None:
             return Owner.NOBODY
-        infos = (json.loads(line).get("commitInfo") for line in lines if b'"commitInfo"' in line)
-        is_ours = any(info is not None and info.get(TOKEN) == self.token for info in infos)
+        is_ours = LoggedCommit.of(self.version, content).info.get(TOKEN) == self.token
         return Owner.OURS if is_ours else Owner.ANOTHER
 
 

@@ -53,6 +53,10 @@ class LoggedCommit(NamedTuple):
     version: int
     actions: tuple[dict[str, Any], ...]
 
+    @classmethod
+    def of(cls, version: int, content: bytes) -> "LoggedCommit":
+        return cls(version, tuple(json.loads(line) for line in content.splitlines() if line.strip()))
+
     @property
     def info(self) -> dict[str, Any]:
         return next((action["commitInfo"] for action in self.actions if "commitInfo" in action), {})
@@ -60,6 +64,16 @@ class LoggedCommit(NamedTuple):
     @property
     def is_ours(self) -> bool:
         return bool(self.info.keys() & {TOKEN, LINES})
+
+    def without_files(self) -> "LoggedCommit":
+        return self._replace(
+            actions=tuple(action for action in self.actions if not action.keys() & set(_FILE_ACTIONS))
+        )
+
+    def transaction(self, application: str) -> int | None:
+        """The version of an application's transaction; None without one."""
+        transactions = (action["txn"] for action in self.actions if "txn" in action)
+        return next((txn["version"] for txn in transactions if txn["appId"] == application), None)
 
 
 def commits_between(
@@ -80,9 +94,7 @@ def commits_between(
         content = by_version[version]
         if content is None:
             continue
-        commit = LoggedCommit(
-            version, tuple(json.loads(line) for line in content.splitlines() if line.strip())
-        )
+        commit = LoggedCommit.of(version, content)
         if TAKEN_BACK in commit.info:
             commits.clear()
         commits.append(commit)

@@ -54,14 +54,14 @@ class TableUpkeep:
         actions = self.folder.open().actions
         if not actions.num_rows:
             return {}
-        sizes: dict[str, PartitionSize] = {}
-        columns = (
-            actions.column(name).to_pylist() for name in (f"partition.{column}", "num_records", "size_bytes")
+        partition = f"partition.{column}"
+        sums = actions.group_by(partition, use_threads=False).aggregate(
+            [([], "count_all"), ("num_records", "sum"), ("size_bytes", "sum")]
         )
-        for value, rows, size in zip(*columns, strict=True):
-            before = sizes.get(value, PartitionSize(0, 0, 0))
-            sizes[value] = PartitionSize(before.files + 1, before.rows + (rows or 0), before.bytes + size)
-        return sizes
+        return {
+            row[partition]: PartitionSize(row["count_all"], row["num_records_sum"] or 0, row["size_bytes_sum"])
+            for row in sums.to_pylist()
+        }
 
     def drop_partitions(self, column: str, values: Sequence[str]) -> None:
         """Take partitions out of the table; a vacuum deletes their files a week later."""
@@ -103,13 +103,8 @@ class TableUpkeep:
             added_files = [
                 file for one, count in counts if 0 < count < one.rows for file in self._write(one, others)
             ]
-            removed_files = (
-                replace(
-                    files_with_hits[0], actions=pa.concat_tables([one.actions for one in files_with_hits])
-                )
-                if files_with_hits
-                else None
-            )
+            hits = [one.actions for one in files_with_hits]
+            removed_files = replace(files_with_hits[0], actions=pa.concat_tables(hits)) if hits else None
             try:
                 self.folder.commit_files(added_files, removed_files, table, transaction)
             except CommitConflict:

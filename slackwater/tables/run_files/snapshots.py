@@ -52,7 +52,7 @@ def stored_snapshot(folder: Folder, owner: LedgerRow | None) -> StoredFiles:
     """The files in a snapshot table with the snapshot of the run `owner`. Raises SnapshotGone."""
     recorded_paths = () if owner is None else owner.files.get(folder.name, ())
     if owner is None or not recorded_paths:
-        return _stored_files(folder, {})
+        return _stored_files(folder.uri, folder.schema)
     files = folder.files(Within.only("run_id", owner.run_id))
     return files if files.actions.num_rows else _dropped_files(folder, owner, recorded_paths)
 
@@ -66,31 +66,23 @@ def _dropped_files(folder: Folder, owner: LedgerRow, paths: tuple[str, ...]) -> 
             path=paths[0],
         )
     infos = filesystem(folder.uri).get_file_info(list(paths))
-    return _stored_files(folder, {path: info.size for path, info in zip(paths, infos, strict=True)})
+    files = [(path, info.size, None) for path, info in zip(paths, infos, strict=True)]
+    return _stored_files(folder.uri, folder.schema, files)
 
 
 def written_files(uri: str, files: Sequence[WrittenFile], schema: pa.Schema) -> StoredFiles:
     """Files below the folder `uri` that no log names, with the columns `schema`."""
-    actions = pa.table(
-        {
-            "path": pa.array((quote(file.path) for file in files), pa.string()),
-            "size_bytes": pa.array((file.bytes for file in files), pa.int64()),
-            "num_records": pa.array((file.rows for file in files), pa.int64()),
-        }
-    )
+    return _stored_files(uri, schema, [(file.path, file.bytes, file.rows) for file in files])
+
+
+def _stored_files(
+    uri: str, schema: pa.Schema, files: Sequence[tuple[str, int, int | None]] = ()
+) -> StoredFiles:
+    """Files by (path, bytes, rows) that are not in a table's log."""
+    schema_of_log = pa.schema([("path", pa.string()), ("size_bytes", pa.int64()), ("num_records", pa.int64())])
+    rows = [dict(zip(schema_of_log.names, (quote(path), *sizes), strict=True)) for path, *sizes in files]
+    actions = pa.Table.from_pylist(rows, schema=schema_of_log)
     return StoredFiles(actions, uri, filesystem(uri), schema)
-
-
-def _stored_files(folder: Folder, sizes: Mapping[str, int]) -> StoredFiles:
-    """Files that are not in a table's log, by path → size in bytes."""
-    actions = pa.table(
-        {
-            "path": pa.array(map(quote, sizes), pa.string()),
-            "size_bytes": pa.array(sizes.values(), pa.int64()),
-            "num_records": pa.nulls(len(sizes), pa.int64()),
-        }
-    )
-    return StoredFiles(actions, folder.uri, filesystem(folder.uri), folder.schema)
 
 
 def is_kept(tables: Tables, row: LedgerRow) -> bool:

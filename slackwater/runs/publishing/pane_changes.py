@@ -64,10 +64,9 @@ class PaneChanges:
     portion_rows: int
 
     def of_row(self, row: LedgerRow) -> PortionedChanges:
-        return self.of_run(row) if row.kind in RUN_KINDS else self.of_lineage(row)
-
-    def of_run(self, row: LedgerRow) -> "RunChanges":
-        return RunChanges(self._published_rows(), self._panes_of_run(row), cause_of(row))
+        if row.kind in RUN_KINDS:
+            return RunChanges(self._published_rows(), self._panes_of_run(row), cause_of(row))
+        return self.of_lineage(row)
 
     def of_lineage(self, row: LedgerRow) -> "LineageChanges":
         """The corrections of a row that changes the live set: a publish, a restore, or a rebuild. A rebuild

@@ -71,7 +71,7 @@ class Draft(NamedTuple):
     is_all: bool
 
 
-Step = Callable[[Folder, OpenTable, LedgerRow, Transaction], Draft | None]
+Step = Callable[[Folder, OpenTable, Transaction], Draft | None]
 
 
 @dataclass(frozen=True)
@@ -154,8 +154,8 @@ class RollForward:
             if row.kind == RowKind.ERASE:
                 self._erase(row)
                 continue
-            draft = self.take_step(self.tables[CORRECTIONS], row, self._correct)
-            self.take_step(self.tables[PUBLISHED], row, partial(self._publish, draft=draft))
+            draft = self.take_step(self.tables[CORRECTIONS], row, partial(self._correct, row))
+            self.take_step(self.tables[PUBLISHED], row, partial(self._publish, row, draft))
         return rows
 
     def _erase(self, row: LedgerRow) -> None:
@@ -167,7 +167,7 @@ class RollForward:
             if name not in (CORRECTIONS, PUBLISHED):
                 put_all_in_place(self.tables[name], items)
         for name in (CORRECTIONS, PUBLISHED):
-            self.take_step(self.tables[name], row, partial(_put_in_place, by_table.get(name, ())))
+            self.take_step(self.tables[name], row, partial(put_in_place, by_table.get(name, ())))
 
     def would_change(self, row: LedgerRow) -> bool:
         self.tables[PUBLISHED].find()  # what is known of it is as of now
@@ -182,7 +182,7 @@ class RollForward:
             try:
                 place = "/".join(folder.uri.rsplit("/", 2)[1:])
                 with jobs_called(f"{place}: roll forward run {row.seq}", row.run_id):
-                    draft = step(folder, table, row, Transaction(APPLICATION, row.seq))
+                    draft = step(folder, table, Transaction(APPLICATION, row.seq))
             except CommitConflict:
                 table = folder.ensure()
                 continue
@@ -190,7 +190,7 @@ class RollForward:
                 raise AssertionError(f"{folder.uri}: the commit of run {row.seq} left no transaction")
             return draft
 
-    def _correct(self, folder: Folder, table: OpenTable, row: LedgerRow, transaction: Transaction) -> Draft:
+    def _correct(self, row: LedgerRow, folder: Folder, table: OpenTable, transaction: Transaction) -> Draft:
         """The step of `corrections`. The rows that it inserts into `published` are written on the way."""
         changes = self.pane_changes.of_row(row)
         task = CorrectPortion(row, changes, self.tables, self.publication)
@@ -205,7 +205,7 @@ class RollForward:
         return write_portions(folders, portions, task, self.tasks)
 
     def _publish(
-        self, folder: Folder, table: OpenTable, row: LedgerRow, transaction: Transaction, draft: Draft | None
+        self, row: LedgerRow, draft: Draft | None, folder: Folder, table: OpenTable, transaction: Transaction
     ) -> None:
         """The step of `published`, from the corrections of the row alone.
 
@@ -243,17 +243,6 @@ class RollForward:
         task = RewritePortion(old_files, corrections, changing, self.tables, self.uniqueness)
         written_portions = self._write(self.uniqueness.portions(spread, old_files.actions), task, PUBLISHED)
         return old_files, written_portions.files[PUBLISHED]
-
-
-def _put_in_place(
-    erasures: Sequence[ErasedRows],
-    folder: Folder,
-    table: OpenTable,
-    row: LedgerRow,
-    transaction: Transaction,
-) -> None:
-    """The step of an erasure, in a table whose log says how far it was rolled forward."""
-    put_in_place(folder, erasures, table, transaction)
 
 
 def rolled_forward_to(table: OpenTable | None) -> int:

@@ -18,7 +18,7 @@ from slackwater.pipelines import Pipeline
 from slackwater.pipelines.expectations import Bound, HistoryBound, InputExpectation
 from slackwater.runs.staging.slices import iso
 from slackwater.runs.staging.staged_slice import Parent
-from slackwater.runs.staging.validation import Check, check_of_input
+from slackwater.runs.staging.validation import Check, own_check
 from slackwater.tables.ledger.reader import LedgerReader
 from slackwater.tables.ledger.rows import LedgerRow
 from slackwater.windowing.times import MILLISECOND, duration_ms, to_datetime
@@ -108,7 +108,7 @@ def _check_counts(item: InputExpectation, run: InputCounts, earlier_runs: Sequen
         for bound, limit in ((item.minimum, low), (item.maximum, high))
         if isinstance(bound, HistoryBound)
     ]
-    return check_of_input(item.title, item.severity, is_met, "; ".join([observed, *limits]))
+    return own_check(item.title, item.severity, is_met, "; ".join([observed, *limits]))
 
 
 def _limit(
@@ -149,8 +149,8 @@ def _check_freshness(
     )
     source_title = f" of {title}" if len(newest_of_sources) > 1 else ""
     if newest_ms is None:
-        return check_of_input(item.title, item.severity, False, f"no event{source_title} yet")
+        return own_check(item.title, item.severity, False, f"no event{source_title} yet")
     age = (to_ms - newest_ms) * MILLISECOND
     distance = f"{age} before" if newest_ms <= to_ms else f"{-age} after"
     observed = f"the newest event{source_title} is of {iso(newest_ms)}, {distance} the slice's end"
-    return check_of_input(item.title, item.severity, age <= item.maximum, observed)
+    return own_check(item.title, item.severity, age <= item.maximum, observed)

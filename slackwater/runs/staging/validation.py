@@ -50,28 +50,31 @@ class Check:
 
 def note(title: str, observed: str) -> Check:
     """A remark among a run's checks that can't fail."""
-    return _own_check(title, "note", True, observed, unexpected=0, checked=0)
+    return own_check(title, "note", True, observed, unexpected=0, checked=0)
 
 
 def warning(title: str, observed: str) -> Check:
     """A failed check of the protocol's own that does not keep a run from being published."""
-    return _own_check(title, "warn", False, observed, unexpected=1, checked=1)
+    return own_check(title, "warn", False, observed)
 
 
-def check_of_input(title: str, severity: str, is_met: bool, observed: str) -> Check:
-    return _own_check(title, severity, is_met, observed, unexpected=int(not is_met), checked=1)
-
-
-def _own_check(
-    title: str, severity: str, passed: bool, observed: str, *, unexpected: int, checked: int
+def own_check(
+    title: str,
+    severity: str,
+    passed: bool,
+    observed: str,
+    *,
+    unexpected: int | None = None,
+    checked: int = 1,
 ) -> Check:
+    """A check of the protocol's own, by default of one value."""
     return Check(
         expectation=title,
         column_name=None,
         severity=severity,
         passed=passed,
         observed=observed,
-        unexpected=unexpected,
+        unexpected=int(not passed) if unexpected is None else unexpected,
         checked=checked,
         sample_json=None,
     )
@@ -181,14 +184,8 @@ def check_collected(mark: int, earliest: int | None) -> Check:
         if earliest is None
         else f"the earliest window that fires ends at {iso(earliest + 1)}"
     )
-    return _own_check(
-        "collected windows stay collected",
-        "reject",
-        is_met,
-        f"{firing}; those up to {iso(mark + 1)} are collected",
-        unexpected=int(not is_met),
-        checked=1,
-    )
+    observed = f"{firing}; those up to {iso(mark + 1)} are collected"
+    return own_check("collected windows stay collected", "reject", is_met, observed)
 
 
 def check_life_cycles(counts: dict[str, int], open_before: int) -> Check:
@@ -202,14 +199,8 @@ def check_life_cycles(counts: dict[str, int], open_before: int) -> Check:
 
 
 def _conservation(title: str, count_in: int, count_out: int, observed: str) -> Check:
-    return _own_check(
-        title,
-        "reject",
-        count_in == count_out,
-        observed,
-        unexpected=abs(count_in - count_out),
-        checked=count_in,
-    )
+    is_met, difference = count_in == count_out, abs(count_in - count_out)
+    return own_check(title, "reject", is_met, observed, unexpected=difference, checked=count_in)
 
 
 _PLAIN = (pa.types.is_integer, pa.types.is_floating, pa.types.is_string, pa.types.is_boolean)

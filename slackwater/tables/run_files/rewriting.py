@@ -147,8 +147,8 @@ class _RowTotal:
 
 
 def put_in_place(
-    folder: Folder,
     erased_rows: Iterable[ErasedRows],
+    folder: Folder,
     table: OpenTable,
     transaction: Transaction | None = None,
 ) -> None:
@@ -174,7 +174,7 @@ def put_all_in_place(folder: Folder, erased_rows: Sequence[ErasedRows]) -> None:
     """`put_in_place` on the newest version of the table, tried again as often as the table moves."""
     while True:
         try:
-            put_in_place(folder, erased_rows, folder.open())
+            put_in_place(erased_rows, folder, folder.open())
         except CommitConflict:
             continue
         return

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slackwater.airflow.declared import check, dags
-    from slackwater.airflow.options import DagOptions
+    from slackwater.airflow.settings import DagOptions
 
 __all__ = ["DagOptions", "check", "dags"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "DagOptions":
-        from slackwater.airflow.options import DagOptions
+        from slackwater.airflow.settings import DagOptions
 
         return DagOptions
     if name in __all__:

@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow.sdk import DAG
 
-from slackwater.airflow.options import DagOptions
+from slackwater.airflow.settings import DagOptions
 from slackwater.airflow.restate import restatement_dag
 from slackwater.airflow.scheduled import scheduled_dag
 from slackwater.airflow.settings import RESTATE, Settings, SettingsError, read

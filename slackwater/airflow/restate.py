@@ -1,18 +1,78 @@
-"""The restate DAG of a pipeline, only started by hand: it replays a range again and publishes it at once.
+"""The restate DAG of a pipeline, only started by hand, and its tasks: `restate` replays a range again on a branch
+and publishes it at once, `conclude` succeeds or fails with it.
 
-Declares only. The branch in the ledger is the truth: a run that is repeated or killed goes on after its last
-finished slice.
+The branch in the ledger is the truth: a run that is repeated or killed goes on after its last finished slice.
 """
 
-from airflow.sdk import DAG, Param
+from typing import Any
 
+from airflow.sdk import DAG, BaseOperator, Param
+from airflow.sdk.exceptions import AirflowFailException
+
+from slackwater import args
 from slackwater.airflow.assets import published_asset
-from slackwater.airflow.options import DagOptions
-from slackwater.airflow.settings import RESTATE, Settings
+from slackwater.airflow.page_links import RunPageLink
+from slackwater.airflow.settings import RESTATE, DagOptions, Settings
 from slackwater.airflow.tasks.announce import AnnounceOperator
 from slackwater.airflow.tasks.deliver import deliver
-from slackwater.airflow.tasks.restate import ConcludeOperator, restate
+from slackwater.airflow.tasks.job import JobOperator, sentence_of
+from slackwater.airflow.tasks.replay import check_time
+from slackwater.args import ManifestError, manifest_of
 from slackwater.pipelines import Pipeline
+
+UNTIL = "{{ '--until-converged' if params.until == 'state' else '--until-same-code' }}"
+PUBLISH = "{{ '--publish' if params.publish else '--preview' }}"
+REASON = "{{ params.reason or 'restated from Airflow' }}"
+
+
+def restate(pipeline: Pipeline, settings: Settings, on: str | None = None) -> JobOperator:
+    """The task that restates the run's range; a retry goes on after the last finished slice."""
+    arguments = args.backfill(
+        pipeline.name,
+        from_="{{ params['from'] }}",
+        to="{{ params.to }}",
+        until=UNTIL,
+        publish=PUBLISH,
+        reason=REASON,
+        manifest=settings.manifest(pipeline.name + RESTATE),
+        **settings.places,
+    )
+    return JobOperator(
+        task_id="restate",
+        pipeline=pipeline,
+        arguments=[*arguments, *args.on(on)],
+        settings=settings,
+        before_try=prepare,
+    )
+
+
+def prepare(context: Any) -> None:
+    """Before each try: refuses parameters that are no times, and removes the manifest of an earlier try."""
+    for name in ("from", "to"):
+        check_time(name, context["params"][name])
+    context["task"].forget_manifest()
+
+
+class ConcludeOperator(BaseOperator):
+    """Succeeds for a published range or a branch kept as asked; fails without a retry if that can't help."""
+
+    template_fields = ("manifest",)
+    operator_extra_links = (RunPageLink(),)
+
+    def __init__(self, *, manifest: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.manifest = manifest
+
+    def execute(self, context: Any) -> str:
+        try:
+            outcome = manifest_of(self.manifest)
+        except ManifestError as error:
+            raise AirflowFailException(str(error)) from error
+        if outcome.outcome not in ("published", "kept"):
+            raise AirflowFailException(sentence_of(outcome))
+        self.log.info("%s: %s", outcome.outcome, outcome.message)
+        return outcome.message
+
 
 DOC = """\
 Replays a range of `{name}` that was run before: after rows were corrected or came late, or after the pipeline

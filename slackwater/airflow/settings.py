@@ -1,5 +1,5 @@
-"""Every parameter of the DAGs, in one place: what a DAG file gives `dags`, and environment variables of
-Airflow's processes, read at each parse.
+"""Every parameter of the DAGs, in one place: what a DAG file gives `dags`, environment variables of Airflow's
+processes, read at each parse, and what a team sets beside what its pipelines declare: values of Airflow's own.
 
 Not Airflow Variables, which would cost each parse a query. No credentials: those are in the environment or in
 Airflow's connections.
@@ -9,10 +9,10 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from airflow.sdk.exceptions import AirflowNotFoundException
 
@@ -20,6 +20,41 @@ from slackwater import args
 from slackwater.airflow.connections import SlackwaterHook, UnusableConnection
 from slackwater.pipelines import Pipeline
 from slackwater.pipelines.registry import split_pipelines
+
+
+@dataclass(frozen=True, kw_only=True)
+class DagOptions:
+    """Options of the DAGs of a pipeline.
+
+    Args:
+        tags: beside `slackwater`.
+        by_sources: whether the DAG runs when all its sources' assets have events, instead of on schedule.
+        on: where slices are replayed, in place of what the pipeline declares: by Spark's tasks (``spark``),
+            without Spark's tasks (``here``), or as their size says (``auto``).
+        default_args: of every task, over ours: owner, queue, executor, execution_timeout, callbacks, retries.
+        dag_args: other arguments of Airflow's `DAG`: callbacks, deadline, owner_links, access_control.
+        on_overdue: Airflow's `SyncCallback` or `AsyncCallback`, called when an unfinished run is as long
+            overdue as makes its pipeline red (`Health.overdue`).
+        approval: arguments of Airflow's `ApprovalOperator` where the pipeline asks for approval:
+            response_timeout, defaults, assigned_users, notifiers.
+    """
+
+    tags: Sequence[str] = ()
+    by_sources: bool = False
+    on: Literal["auto", "here", "spark"] | None = None
+    default_args: Mapping[str, Any] = field(default_factory=dict)
+    dag_args: Mapping[str, Any] = field(default_factory=dict)
+    on_overdue: Any = None
+    approval: Mapping[str, Any] = field(default_factory=dict)
+
+    def dag_arguments(self, default_args: Mapping[str, Any]) -> dict[str, Any]:
+        """These as arguments of a DAG whose tasks have `default_args` unless they say otherwise."""
+        return {
+            **self.dag_args,
+            "tags": ["slackwater", *self.tags],
+            "default_args": {**default_args, **self.default_args},
+        }
+
 
 # A run that comes before its source has settled is tried again.
 LEAST_RETRIES = 3

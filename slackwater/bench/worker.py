@@ -19,7 +19,7 @@ from slackwater.bench.contenders import make
 from slackwater.bench.measure import measure_work, settle
 from slackwater.bench.workloads import Workload
 from slackwater.errors import PermanentError
-from slackwater.runtime.heap import keep_heap
+from slackwater.runtime.memory import keep_heap
 
 
 class ContenderFailed(PermanentError):

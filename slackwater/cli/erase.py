@@ -10,7 +10,7 @@ from slackwater.cli.options import NamedPipeline
 from slackwater.cli.printing import Output
 
 if TYPE_CHECKING:
-    from slackwater.runs.lineage.persons import Person
+    from slackwater.runs.lineage.erasure import Person
 
 
 @click.command("erase")
@@ -79,7 +79,7 @@ def command(
 
 def _persons(pipeline: NamedPipeline, keys: Sequence[str], columns: Sequence[str]) -> "list[Person]":
     """Whose rows are to be erased: each is a key, or a value of a source column."""
-    from slackwater.runs.lineage.persons import Person, person_of_key
+    from slackwater.runs.lineage.erasure import Person, person_of_key
 
     persons = [person_of_key(pipeline.declaration(), key) for key in keys]
     for column in columns:

@@ -17,7 +17,7 @@ import click
 from slackwater.pipelines.registry import VARIABLE as PIPELINES_VARIABLE
 from slackwater.pipelines.registry import split_pipelines
 from slackwater.readable import range_of_slice
-from slackwater.runtime.cache import cache
+from slackwater.runtime.settings import cache
 from slackwater.windowing.times import to_ms
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from slackwater.cli import printing
 from slackwater.errors import SlackwaterError
 from slackwater.inspection.sql.sql_answers import TABLE_FUNCTIONS
 from slackwater.inspection.sql.views import LineageViews
-from slackwater.runtime.cache import cache
+from slackwater.runtime.settings import cache
 
 FUNCTIONS = """
     arg_max avg coalesce count count_if date_diff date_trunc first greatest last least list max median min

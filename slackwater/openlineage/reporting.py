@@ -1,19 +1,36 @@
 """Reports the work of a verb to OpenLineage: a START event before it, and an event of its end.
 
-If OpenLineage's client is not configured, this costs a look at a few variables and two files.
+If OpenLineage's client is not configured, by the client's own rules, this costs a look at a few variables and
+two files, before anything is imported.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slackwater.errors import SlackwaterError, without_credentials
-from slackwater.openlineage.configuration import is_configured
 
 if TYPE_CHECKING:
     from slackwater.openlineage.reported_run import ReportedRun
     from slackwater.openlineage.results import VerbResults
     from slackwater.runs.opened_pipeline import OpenedPipeline
+
+_FILE = "openlineage.yml"
+
+
+def is_configured() -> bool:
+    """Whether the client's environment or configuration file names a place for events, and
+    OPENLINEAGE_DISABLED does not switch it off.
+    """
+    if os.environ.get("OPENLINEAGE_DISABLED", "").strip().lower() == "true":
+        return False
+    if os.environ.get("OPENLINEAGE_URL") or os.environ.get("OPENLINEAGE_CONFIG"):
+        return True
+    if any(name.startswith("OPENLINEAGE__TRANSPORT") for name in os.environ):
+        return True
+    return any(os.path.isfile(folder / _FILE) for folder in (Path(), Path("~/.openlineage").expanduser()))
 
 
 @contextmanager

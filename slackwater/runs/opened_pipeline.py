@@ -23,7 +23,7 @@ from slackwater.pipelines import Pipeline, registry
 from slackwater.pipelines.registry import Registry
 from slackwater.pipelines.suites import require_library
 from slackwater.runs.lineage.catch_up import CatchUp, CatchUpRequest
-from slackwater.runs.lineage.close import close
+from slackwater.runs.lineage.moves import close
 from slackwater.runs.lineage.erasure import Erasure
 from slackwater.runs.lineage.maintain import Maintenance
 from slackwater.runs.lineage.moves import Moves
@@ -46,7 +46,7 @@ from slackwater.runtime.settings import is_local, task_environment, tasks_here
 from slackwater.sinks.errors import rows_set_aside
 from slackwater.tables.errors import NoRuns
 from slackwater.tables.ledger.rows import LedgerRow
-from slackwater.tables.taking_back import take_back_tables
+from slackwater.tables.damaged_tables import take_back_tables
 from slackwater.tables.warehouse import Tables, Warehouse
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ class OpenedPipeline:
 @cache
 def _processes() -> InProcesses:
     """The transport on processes of this machine, which get the user's code and stay for the next slice."""
-    from slackwater.runtime.user_code import pickled
+    from slackwater.runtime.packaging import pickled
 
     return InProcesses(
         TaskProcesses(
@@ -293,7 +293,7 @@ def _session(app: str) -> "SparkSession":
     """The Spark session, whose executors compute with the driver's versions and have the user's code."""
     from slackwater.runtime.executors import check_executors
     from slackwater.runtime.session import session
-    from slackwater.runtime.user_code import ship
+    from slackwater.runtime.packaging import ship
 
     spark = session(app)
     if not is_local(spark.sparkContext.master):

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from slackwater.errors import PermanentError
-from slackwater.runtime.cache import cache
+from slackwater.runtime.settings import cache
 
 OLDEST = 17  # Spark 4 runs on nothing older
 

@@ -1,19 +1,28 @@
-"""Packs our package into one archive for executors, and gives the arguments that spark-submit needs.
+"""Packs our package and the user's modules into archives for executors, pickles the user's pipeline files by
+value for tasks elsewhere, and gives the arguments that spark-submit needs.
 
-Light: a DAG file computes its operator's arguments here, in a process that may have no Spark at all.
+Light: a DAG file computes its operator's arguments here, in a process that may have no Spark at all. The
+caller, which has loaded the user's code, says which modules and files it consists of.
 """
+
+from __future__ import annotations
 
 import hashlib
 import os
 import sys
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from slackwater.runtime.jars import declared_jars
 from slackwater.runtime.java import launcher_home
-from slackwater.runtime.settings import SETTINGS, driver_options
+from slackwater.runtime.settings import SETTINGS, cache, driver_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # What starts commands: DAGs, and the PySpark applications.
 _NOT_ON_EXECUTORS = frozenset({"airflow", "jobs"})
@@ -88,3 +97,32 @@ def _member(name: str) -> zipfile.ZipInfo:
     member = zipfile.ZipInfo(name, date_time=_EPOCH)
     member.external_attr = 0o644 << 16
     return member
+
+
+def ship(spark: SparkSession, by_value: Iterable[ModuleType], files: Mapping[str, Path]) -> None:
+    """Make the user's code known to all tasks that are sent from now on. May be called again.
+
+    Args:
+        by_value: modules whose classes and functions are pickled by value, as executors can't import them.
+        files: path in an archive → Python file; put on every executor's path.
+    """
+    _register(by_value)
+    if files:
+        spark.sparkContext.addPyFile(str(archive("pipelines", sorted(files.items()), cache() / "packages")))
+
+
+def pickled(value: object, by_value: Iterable[ModuleType]) -> bytes:
+    """Pickle `value`, such as a task that calls user code, for a process of this machine that looks for
+    modules where this one does; `by_value` as for `ship`.
+    """
+    from pyspark import cloudpickle
+
+    _register(by_value)
+    return bytes(cloudpickle.dumps(value))
+
+
+def _register(by_value: Iterable[ModuleType]) -> None:
+    from pyspark import cloudpickle
+
+    for module in by_value:
+        cloudpickle.register_pickle_by_value(module)

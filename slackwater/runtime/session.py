@@ -1,26 +1,31 @@
-"""Makes the one Spark session that every command, job and test uses; imports pyspark at the first call."""
+"""Makes the one Spark session that every command, job and test uses; imports pyspark at the first call.
+
+Of secret settings a JVM that this process starts reads a file that only this user can read, because every user
+of the machine can read the arguments of a process.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
+import re
+import shlex
 import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 from weakref import WeakKeyDictionary, WeakSet
 
-from slackwater.runtime.cache import cache
+from slackwater.runtime.settings import cache
 from slackwater.runtime.executors import cluster_errors
 from slackwater.runtime.jars import jar_locations, spark_home
 from slackwater.runtime.java import java_home
 from slackwater.runtime.memory import cluster_settings
 from slackwater.runtime.packaging import package_zip
-from slackwater.runtime.secret_settings import off_the_command_line
 from slackwater.runtime.settings import (
     LOCAL_SETTINGS,
     SETTINGS,
@@ -29,11 +34,49 @@ from slackwater.runtime.settings import (
     driver_options,
     is_local,
 )
-from slackwater.runtime.spark_log import choose_log_file
+from slackwater.runtime.settings import choose_log_file
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
+
+SUBMIT_ARGS: Final = "PYSPARK_SUBMIT_ARGS"
+# Names of settings whose values Spark itself hides in its pages and logs: spark.redaction.regex.
+_CONTROLS: Final = {"\n": "n", "\r": "r", "\t": "t"}
+_SECRET: Final = re.compile(r"secret|password|token|access\.?key", re.IGNORECASE)
+
+
+@contextmanager
+def off_the_command_line(settings: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """The settings that may be arguments of a JVM that starts inside the block, which reads the others from a
+    file that exists until the block ends.
+    """
+    secrets = {name: value for name, value in settings.items() if _SECRET.search(name)}
+    if not secrets:
+        yield dict(settings)
+        return
+    before = os.environ.get(SUBMIT_ARGS)
+    descriptor, name = tempfile.mkstemp(prefix="slackwater-", suffix=".conf")  # for this user alone
+    file = Path(name)
+    try:
+        with open(descriptor, "w", encoding="utf-8") as properties:
+            properties.writelines(
+                f"{_in_properties(key)}={_in_properties(value)}\n" for key, value in secrets.items()
+            )
+        words = f"--load-spark-defaults --properties-file {shlex.quote(name)}"
+        os.environ[SUBMIT_ARGS] = f"{words} {before or 'pyspark-shell'}"
+        yield {name: value for name, value in settings.items() if name not in secrets}
+    finally:
+        file.unlink(missing_ok=True)
+        os.environ.pop(SUBMIT_ARGS)
+        if before is not None:
+            os.environ[SUBMIT_ARGS] = before
+
+
+def _in_properties(text: str) -> str:
+    """A key or a value as a file of Java properties has it."""
+    return re.sub(r"[\\\s:=#!]", lambda match: "\\" + _CONTROLS.get(match[0], match[0]), text)
+
 
 _log = logging.getLogger(__name__)
 

@@ -1,14 +1,29 @@
-"""Spark's settings and the reason for each that is not Spark's own default. Nothing here starts anything."""
+"""Spark's settings and the reason for each that is not Spark's own default; the cache, a folder per user for
+downloads, archives and measured rates, which can be deleted at any time; and the file for Spark's own log.
+Nothing here starts anything.
+"""
 
 import json
 import os
 import re
 import sys
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import Enum, auto
 from pathlib import Path
 
 from slackwater.errors import UsageError
+
+
+def cache() -> Path:
+    """SLACKWATER_CACHE, else `slackwater` under XDG_CACHE_HOME or `.cache`. It need not exist yet."""
+    chosen_folder = os.environ.get("SLACKWATER_CACHE")
+    if chosen_folder:
+        return Path(chosen_folder).expanduser().absolute()
+    parent = os.environ.get("XDG_CACHE_HOME")
+    return (Path(parent) if parent else Path.home() / ".cache") / "slackwater"
+
 
 # The settings of every session.
 SETTINGS: Mapping[str, str] = {
@@ -130,3 +145,22 @@ def spark_place() -> SparkPlace:
     pyspark = sys.modules.get("pyspark")
     has_session = pyspark is not None and pyspark.SparkContext._active_spark_context is not None
     return SparkPlace.HERE if has_session else SparkPlace.NOT_STARTED
+
+
+_SECONDS_KEPT = 7 * 86_400
+
+
+def choose_log_file() -> str | None:
+    """Choose the log file of a JVM that is to start, which finds it in the environment; None where the cache
+    can't be written. Removes old ones.
+    """
+    if spark_log_file() is None:
+        folder = cache() / "logs"
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            for file in folder.glob("spark-*.log*"):
+                if time.time() - file.stat().st_mtime > _SECONDS_KEPT:
+                    file.unlink(missing_ok=True)
+            if os.access(folder, os.W_OK):
+                os.environ[SPARK_LOG_FILE] = str(folder / f"spark-{os.getpid()}.log")
+    return spark_log_file()

@@ -15,7 +15,7 @@ from slackwater.runtime.java import java_home
 from slackwater.runtime.memory import cluster_settings
 from slackwater.runtime.packaging import SubmitSettings, submit_settings
 from slackwater.runtime.settings import CLUSTER_DRIVER_OPTIONS, LOCAL_SETTINGS, is_local
-from slackwater.runtime.spark_log import choose_log_file
+from slackwater.runtime.settings import choose_log_file
 
 
 def command(arguments: Sequence[str], settings: SubmitSettings) -> list[str]:

@@ -1,5 +1,5 @@
 """The storage of this process: folders of this machine and of object stores as file systems of relative
-paths, and puts that must be the first.
+paths, puts that must be the first, and work on several tables at once.
 
 An object store has one client per process, bucket and environment, which threads share. It is configured by
 the environment alone (AWS_…, AZURE_…, GOOGLE_…). A small file is read by one request, without a question for
@@ -15,12 +15,12 @@ Knows no table.
 import io
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import obstore
@@ -298,3 +298,18 @@ class _NewFile(io.RawIOBase):
             super().close()
             with _os_errors(self._path):
                 self._writer.close()
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+# Most of the time that small commits take is spent outside of Python, or waiting for storage.
+_THREADS = 4
+
+
+def map_concurrently(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """`work` on each of `items`, several at once; the results in the items' order. The items must concern
+    independent tables. An error is raised at its item's turn, after `work` has ended for all.
+    """
+    with ThreadPoolExecutor(_THREADS, "tables") as threads:
+        return threads.map(work, items)

@@ -14,9 +14,9 @@ import pyarrow.fs as pafs
 
 from slackwater.errors import without_credentials
 from slackwater.tables import schemas
-from slackwater.tables.delta.concurrency import map_concurrently
+from slackwater.tables.stores import map_concurrently
 from slackwater.tables.delta.folder import Folder
-from slackwater.tables.delta.foreign_commits import ForeignCommit, refuse_foreign
+from slackwater.tables.delta.foreign_changes import ForeignCommit, refuse_foreign
 from slackwater.tables.delta.log_files import refuse_lost_rows, refuse_older
 from slackwater.tables.delta.open_table import OpenTable
 from slackwater.tables.errors import CredentialsInUri, NoRuns, PercentInPath

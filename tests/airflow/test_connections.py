@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundExceptio
 
 from slackwater.airflow.connections import SlackwaterHook, UnusableConnection
 from slackwater.airflow.settings import Settings, SettingsError, read
-from slackwater.airflow.tasks.upkeep import HealthOperator, MaintainOperator
+from slackwater.airflow.upkeep import HealthOperator, MaintainOperator
 from tests.airflow.commands import install
 
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIA0", "AWS_SECRET_ACCESS_KEY": "s3cret-of-aws"}

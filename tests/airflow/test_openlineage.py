@@ -11,7 +11,7 @@ import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 from slackwater.airflow.settings import Settings
-from slackwater.airflow.tasks.openlineage import parent_run_variables
+from slackwater.airflow.tasks.commands import parent_run_variables
 from slackwater.airflow.tasks.publish import PublishOperator
 from slackwater.args import write_manifest
 from tests.airflow.commands import install

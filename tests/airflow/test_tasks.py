@@ -19,7 +19,8 @@ from airflow.sdk.exceptions import (
 
 from slackwater.airflow.page_links import RunPageLink
 from slackwater.airflow.settings import Settings
-from slackwater.airflow.tasks import restate, validate
+from slackwater.airflow import restate
+from slackwater.airflow.tasks import validate
 from slackwater.airflow.tasks.publish import PublishOperator
 from slackwater.airflow.tasks.validate import NOTHING, ConcludeRunOperator, ValidateOperator
 from slackwater.args import Failure, Manifest, manifest_fields, write_manifest

@@ -7,7 +7,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from slackwater.airflow.settings import Settings
-from slackwater.airflow.tasks.upkeep import HealthOperator, MaintainOperator, PipelinesOperator
+from slackwater.airflow.upkeep import HealthOperator, MaintainOperator, PipelinesOperator
 from tests.airflow.commands import install
 
 HEALTHS = [

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from slackwater.runtime.heap import keep_heap
+from slackwater.runtime.memory import keep_heap
 from tests.benchmarks import contenders, whole_engine
 from tests.benchmarks.contenders import CONTENDERS, Outcome
 from tests.benchmarks.reference import Firing

@@ -23,7 +23,7 @@ from slackwater.bench.workloads import WORKLOADS, Workload
 from slackwater.engine.transport.in_process import InProcess
 from slackwater.runs.lineage.catch_up import CatchUp, CatchUpRequest
 from slackwater.runs.opened_pipeline import OpenedPipeline
-from slackwater.runtime.heap import keep_heap
+from slackwater.runtime.memory import keep_heap
 
 NAMES = ("a", "b", "c", "d")
 OWN_CODE = ("timers", "trigger")

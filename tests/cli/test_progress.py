@@ -12,7 +12,7 @@ from rich.console import Console
 from slackwater.cli import options
 from slackwater.cli.long_steps import LongSteps
 from slackwater.cli.progress import ProgressLine
-from slackwater.runs.staging.phases import Phases
+from slackwater.runs.staging.run import Phases
 
 SLICE = "[2013-01-01T00:00:00Z, 2013-01-02T00:00:00Z)"
 

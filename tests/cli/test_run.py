@@ -16,7 +16,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from slackwater import args
-from slackwater.tables.delta.foreign_commits import TOKEN
+from slackwater.tables.delta.foreign_changes import TOKEN
 from tests.cli.conftest import REPLAYED_TO, Hourly
 from tests.integration.command import here
 from tests.integration.facts import assert_as_model

@@ -16,7 +16,7 @@ from slackwater.engine.source.pinned_source import SourceRewritten
 from slackwater.engine.source.pinning import pin
 from slackwater.engine.transport.on_spark import OnSpark
 from slackwater.runs.lineage.erasure import Erasure
-from slackwater.runs.lineage.persons import person_of_key
+from slackwater.runs.lineage.erasure import person_of_key
 from slackwater.runs.publishing.roll_forward import RollForward
 from slackwater.runs.staging.run import Runner
 from tests.runs.world import SCHEMA, START, Event, World, every_hour, moment

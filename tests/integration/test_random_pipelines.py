@@ -21,7 +21,7 @@ from slackwater.engine.transport.on_spark import OnSpark
 from slackwater.engine.transport.task_processes import TaskProcesses
 from slackwater.errors import SlackwaterError
 from slackwater.pipelines import Pipeline
-from slackwater.runtime.user_code import pickled
+from slackwater.runtime.packaging import pickled
 from slackwater.windowing.errors import WindowingError
 from tests.model import records as model
 from tests.properties import (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.openlineage.configuration import is_configured
+from slackwater.openlineage.reporting import is_configured
 from tests.cli.own_source import OwnPipeline, every_hour
 from tests.integration.command import environment
 from tests.integration.stored import ROOT

@@ -19,7 +19,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from slackwater.args import read_manifest
 from slackwater.engine.transport.in_process import InProcess
-from slackwater.openlineage import outbox
+from slackwater.openlineage import reported_run
 from slackwater.runs import opened_pipeline
 from slackwater.runs.lineage.catch_up import CatchUp
 from tests.cli.own_source import TIME, OwnPipeline, every_hour, moment
@@ -403,7 +403,7 @@ def test_a_server_that_never_answers_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(outbox, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(reported_run, "PATIENCE_S", 0.1)
     transport = {"type": "http", "url": silent_server, "timeout": 600, "retry": {"total": 0}}
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT", json.dumps(transport))
     assert own("run", "own", "--to", "2013-01-02") == 0

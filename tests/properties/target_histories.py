@@ -37,7 +37,7 @@ from slackwater.errors import RetryableError, UsageError
 from slackwater.inspection.inspection import Inspection
 from slackwater.runs.lineage.erasure import Erasure
 from slackwater.runs.lineage.moves import Moves
-from slackwater.runs.lineage.persons import person_of_key
+from slackwater.runs.lineage.erasure import person_of_key
 from slackwater.runs.publishing.delivery import Delivery
 from slackwater.runs.publishing.roll_forward import RollForward
 from slackwater.runs.restating.redrive import Redrive

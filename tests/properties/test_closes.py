@@ -10,7 +10,7 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from slackwater.pipelines import agg
-from slackwater.runs.lineage.close import NeverEnds, refuse_endless
+from slackwater.runs.lineage.moves import NeverEnds, refuse_endless
 from slackwater.windowing import (
     ContinuousEventTimeTrigger,
     GlobalWindows,

@@ -17,7 +17,7 @@ from slackwater.engine.columnar import ColumnarEngine, continuous
 from slackwater.engine.operator import OperatorEngine
 from slackwater.engine.operator.failed_rows import FunctionRaised
 from slackwater.pipelines import agg
-from slackwater.runs.lineage.close import NeverEnds, refuse_endless
+from slackwater.runs.lineage.moves import NeverEnds, refuse_endless
 from slackwater.windowing import (
     ContinuousEventTimeTrigger,
     CountTrigger,

@@ -10,7 +10,7 @@ import pytest
 PROBE = """
 import json, sys, time
 from concurrent.futures import ThreadPoolExecutor
-from slackwater.runtime.heap import give_back, keep_heap
+from slackwater.runtime.memory import give_back, keep_heap
 if sys.argv[1] == "keep":
     keep_heap()
 import numpy as np, psutil, pyarrow as pa
@@ -61,10 +61,10 @@ def test_memory_that_a_thread_has_freed_stays_for_the_next_where_there_is_mallop
 
 
 def test_keeping_the_heap_does_nothing_where_there_is_no_mallopt(monkeypatch: pytest.MonkeyPatch) -> None:
-    from slackwater.runtime import heap
+    from slackwater.runtime import memory
 
     monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", "mimalloc")
     monkeypatch.setattr("ctypes.CDLL", lambda name: object())
-    heap.keep_heap()
-    assert heap.os.environ["ARROW_DEFAULT_MEMORY_POOL"] == "mimalloc"
-    heap.give_back()
+    memory.keep_heap()
+    assert memory.os.environ["ARROW_DEFAULT_MEMORY_POOL"] == "mimalloc"
+    memory.give_back()

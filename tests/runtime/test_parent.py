@@ -8,7 +8,7 @@ from pathlib import Path
 
 CHILD = """
 import sys, time
-from slackwater.runtime.parent import end_with_parent
+from slackwater.runtime.process_end import end_with_parent
 end_with_parent()
 print("runs", flush=True)
 time.sleep(60)
@@ -49,5 +49,5 @@ def test_a_command_whose_parent_was_killed_ends(tmp_path: Path) -> None:
 def test_a_command_that_nobody_binds_to_a_parent_is_not_watched() -> None:
     assert "SLACKWATER_PARENT" not in os.environ
     watched = "import threading; print([thread.name for thread in threading.enumerate()])"
-    code = f"from slackwater.runtime.parent import end_with_parent; end_with_parent(); {watched}"
+    code = f"from slackwater.runtime.process_end import end_with_parent; end_with_parent(); {watched}"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "['MainThread']"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.runtime.secret_settings import SUBMIT_ARGS, off_the_command_line
+from slackwater.runtime.session import SUBMIT_ARGS, off_the_command_line
 from tests.integration.command import environment
 
 SECRET = "geheim = \\ 'und' \"#!: lang"

@@ -8,7 +8,7 @@ import pytest
 PROCESS = """
 import mmap, resource, sys, time
 from pathlib import Path
-from slackwater.runtime.stalls import end_if_stalled
+from slackwater.runtime.process_end import end_if_stalled
 
 MIB = 1 << 20
 bytes_taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

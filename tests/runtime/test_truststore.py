@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slackwater.runtime.java import find_java
-from slackwater.runtime.truststore import PASSWORD, java_options, keystore, system_certificates
+from slackwater.runtime.jars import PASSWORD, java_options, keystore, system_certificates
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from slackwater.pipelines import registry
-from slackwater.runtime.user_code import ship
+from slackwater.runtime.packaging import ship
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from slackwater.tables.run_files.hashed_rows import as_hashed
+from slackwater.tables.run_files.staging import as_hashed
 from slackwater.windowing.snapshot import ContentHash
 
 

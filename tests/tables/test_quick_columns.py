@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from slackwater.tables.quick_columns import is_text, repeat_text, repeat_value
+from slackwater.tables.arrow_values import is_text, repeat_text, repeat_value
 
 MOMENT = datetime(2024, 3, 10, 1, 2, 3, 456789, UTC)
 

@@ -1,8 +1,11 @@
-"""Runs `slackwater` commands that need no Spark, and turns their exit codes into success, failure or retry.
+"""Runs `slackwater` commands that need no Spark, and turns their exit codes into success, failure or retry. Hands
+a task's OpenLineage run to its command as the parent of the command's own run, where Airflow's provider for
+OpenLineage is installed.
 
 Knows exit codes, not verbs.
 """
 
+import logging
 import os
 import subprocess
 from collections.abc import Collection, Mapping, Sequence
@@ -95,3 +98,22 @@ def variables_of_connection(settings: Settings) -> Mapping[str, str]:
         return SlackwaterHook(settings.connection).environment
     except (AirflowNotFoundException, UnusableConnection) as error:
         raise AirflowFailException(f"the storage can't be opened: {error}") from error
+
+
+log = logging.getLogger(__name__)
+
+
+def parent_run_variables(context: Any) -> dict[str, str]:
+    """The variables of a process that name the run of the task that starts it, and that of its DAG run."""
+    try:
+        from airflow.providers.openlineage.plugins import macros
+    except ImportError:
+        return {}
+    try:
+        return {
+            "OPENLINEAGE_PARENT_ID": macros.lineage_parent_id(context["ti"]),
+            "OPENLINEAGE_ROOT_PARENT_ID": macros.lineage_root_parent_id(context["ti"]),
+        }
+    except Exception as error:  # noqa: BLE001 - no task fails because its run can't be named
+        log.warning("OpenLineage: the command's run is told without its parent: %s", error)
+        return {}

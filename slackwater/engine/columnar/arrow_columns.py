@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slackwater.tables.quick_columns import repeat_value
+from slackwater.tables.arrow_values import repeat_value
 from slackwater.tables.schemas import TIME
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK, NEVER

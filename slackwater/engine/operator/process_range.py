@@ -9,7 +9,7 @@ from slackwater.engine.operator.emitted_rows import EmittedColumns, output_of
 from slackwater.engine.operator.firing import Owners, watermarks
 from slackwater.engine.operator.range import RangeWork
 from slackwater.engine.replaying.snapshot_codecs import codec_of_process
-from slackwater.tables.run_files.hashed_rows import EMITTED_KIND
+from slackwater.tables.run_files.staging import EMITTED_KIND
 from slackwater.tables.schemas import Shape
 from slackwater.windowing.runtime.keyed_process_runner import KeyedProcessRunner
 from slackwater.windowing.runtime.operator_storage import OperatorStorage

@@ -33,7 +33,7 @@ from slackwater.engine.replaying.spilling import Spilling
 from slackwater.engine.rows.carried_timeline import CarriedTimeline
 from slackwater.engine.rows.columns_read import ARRIVAL, EVENT
 from slackwater.engine.rows.keys import Keys
-from slackwater.tables.run_files.hashed_rows import as_hashed
+from slackwater.tables.run_files.staging import as_hashed
 from slackwater.tables.schemas import side_table, table_schemas
 from slackwater.windowing.columnar.timeline.timeline import Timeline
 from slackwater.windowing.errors import PROCESSING_ELEMENT, UserCodeError

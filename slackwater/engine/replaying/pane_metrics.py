@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from slackwater.pipelines import Expectation
-from slackwater.tables.file_relations import quoted
+from slackwater.tables.sql import quoted
 from slackwater.tables.sql import query
 
 SAMPLES = 5

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from slackwater.pipelines import Pipeline
 from slackwater.pipelines.window_columns import identifying_columns
-from slackwater.tables.quick_columns import is_text
+from slackwater.tables.arrow_values import is_text
 from slackwater.tables.schemas import TIME
 
 

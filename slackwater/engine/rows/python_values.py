@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import PermanentError
-from slackwater.tables.python_rows import python_values
+from slackwater.tables.arrow_values import python_values
 
 _TIME = pa.timestamp("us", tz="UTC")
 _EARLIEST, _LATEST = np.datetime64("0001-01-01", "us"), np.datetime64("9999-12-31T23:59:59.999999")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from slackwater.tables.python_rows import python_values
+from slackwater.tables.arrow_values import python_values
 
 
 def as_json(rows: pa.Table) -> list[str]:

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from slackwater.engine.source.changes import LogicalFile
 from slackwater.engine.source.deletion_vectors import VECTOR, DeletionVector, vectors_at
-from slackwater.tables.delta.cut_bounds import widen_bounds
+from slackwater.tables.delta.statistics import widen_bounds
 from slackwater.tables.delta.stored_files import actions_of
 
 

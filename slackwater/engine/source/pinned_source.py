@@ -39,7 +39,7 @@ from slackwater.engine.source.files import (
 from slackwater.engine.source.row_groups import SourceFile
 from slackwater.engine.source.stored_arrivals import StoredArrivals, recorded_files
 from slackwater.errors import UsageError
-from slackwater.tables.delta.concurrency import map_concurrently
+from slackwater.tables.stores import map_concurrently
 from slackwater.windowing.times import to_datetime
 
 

@@ -21,7 +21,7 @@ from slackwater.engine.transport.blobs import BlobFiles, from_blob, to_blobs
 from slackwater.engine.transport.in_process import InThreads, MapTask, NumberedTask, RangeTask
 from slackwater.engine.transport.placement import Place
 from slackwater.engine.transport.task_processes import Blob, TaskProcesses
-from slackwater.runtime.parent import is_running
+from slackwater.runtime.process_end import is_running
 
 _PREFIX: Final = "slackwater-blobs-"
 _SECONDS_KEPT: Final = 86_400

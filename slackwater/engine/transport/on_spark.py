@@ -33,7 +33,7 @@ from slackwater.engine.transport.process_memory import forget_peak
 from slackwater.errors import RetryableError
 from slackwater.runtime.settings import is_local
 from slackwater.runtime.versions import Work, with_version_check
-from slackwater.tables.delta.cut_bounds import OFFSETS_WITH_SECONDS_END
+from slackwater.tables.delta.statistics import OFFSETS_WITH_SECONDS_END
 from slackwater.windowing.times import to_datetime
 
 if TYPE_CHECKING:

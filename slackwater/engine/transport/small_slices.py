@@ -15,7 +15,7 @@ from slackwater.engine.transport.in_process import (
 )
 from slackwater.engine.transport.in_processes import InProcesses
 from slackwater.engine.transport.placement import On, Place, SliceNeeds, Workers, placement_of
-from slackwater.runtime.heap import give_back
+from slackwater.runtime.memory import give_back
 from slackwater.runtime.settings import SparkPlace, spark_place
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from slackwater.errors import UsageError
-from slackwater.runs.publishing.published_files import files_of_days
-from slackwater.tables.file_relations import quoted
-from slackwater.tables.python_rows import python_rows
+from slackwater.runs.publishing.pane_changes import files_of_days
+from slackwater.tables.sql import quoted
+from slackwater.tables.arrow_values import python_rows
 from slackwater.tables.sql import query
 from slackwater.tables.warehouse import Tables, Warehouse
 

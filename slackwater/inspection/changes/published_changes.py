@@ -21,9 +21,9 @@ from slackwater.runs.publishing.correction_sql import BEFORE, column_list
 from slackwater.runs.publishing.corrections import dates_of
 from slackwater.runs.restating.publish_branch import BranchPublication, BranchPublisher
 from slackwater.tables.delta.stored_files import Within
-from slackwater.tables.file_relations import quoted
+from slackwater.tables.sql import quoted
 from slackwater.tables.ledger.rows import LedgerRow
-from slackwater.tables.python_rows import python_rows
+from slackwater.tables.arrow_values import python_rows
 from slackwater.tables.sql import query
 
 # SQL for the moment by which changes are in order.

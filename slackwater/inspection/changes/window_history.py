@@ -11,7 +11,7 @@ from slackwater.inspection.changes.published_change import PublishedChange
 from slackwater.inspection.inspection import Inspection
 from slackwater.inspection.sql.views import LineageViews
 from slackwater.runs.lineage.history import horizon_of
-from slackwater.tables.python_rows import python_rows
+from slackwater.tables.arrow_values import python_rows
 from slackwater.windowing.times import to_datetime
 
 

@@ -12,7 +12,7 @@ from slackwater.pipelines.cron import Cron
 from slackwater.readable import duration_text, plain_text, range_text, time_text
 from slackwater.tables.delta.stored_files import Within
 from slackwater.tables.ledger.attempts import OPEN, Attempt
-from slackwater.tables.ledger.owners import is_dead
+from slackwater.tables.ledger.attempts import is_dead
 
 ATTEMPTS = "runs"
 SCHEDULE = "schedule"

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from slackwater.inspection.late_rows.lateness_settings import LatenessSettings, WindowsOfRow
 from slackwater.inspection.late_rows.recorded_sessions import rise_of_elements, sessions_of
 from slackwater.inspection.sql.views import LineageViews
-from slackwater.tables.file_relations import quoted
+from slackwater.tables.sql import quoted
 
 Longs = npt.NDArray[np.int64]
 # So many panes and late rows are looked at, at most; of more a sample.

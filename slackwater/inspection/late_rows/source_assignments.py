@@ -20,8 +20,8 @@ from slackwater.inspection.late_rows.lateness_settings import LatenessSettings
 from slackwater.inspection.late_rows.recorded_assignments import Longs, RecordedAssignments
 from slackwater.inspection.windows.source_rows import NeedsSpark
 from slackwater.pipelines import Pipeline
-from slackwater.runs.lineage.recorded_run import recorded_slice, refuse_vacuumed
-from slackwater.tables.file_relations import quoted
+from slackwater.runs.lineage.verify import recorded_slice, refuse_vacuumed
+from slackwater.tables.sql import quoted
 from slackwater.tables.sql import query
 from slackwater.tables.warehouse import Warehouse
 from slackwater.windowing.columnar.grid_windows import windows_on

@@ -10,7 +10,7 @@ from typing import Any
 from slackwater.errors import UsageError
 from slackwater.inspection.sql.views import LineageViews
 from slackwater.readable import time_text
-from slackwater.tables.python_rows import python_rows
+from slackwater.tables.arrow_values import python_rows
 
 _VIEW = "quarantine_live"
 # A time as it is written into `row_json`.

@@ -16,7 +16,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from slackwater.inspection.sql.locked_database import RowBatches
-from slackwater.tables.python_rows import python_values
+from slackwater.tables.arrow_values import python_values
 
 _ROW_GROUP_ROWS = 1 << 17
 _PLAIN_TYPES = (

@@ -20,7 +20,7 @@ from slackwater.errors import UsageError
 from slackwater.inspection.inspection import Inspection
 from slackwater.pipelines import Expectation
 from slackwater.pipelines.suites import Suite, ephemeral_context, library
-from slackwater.tables.file_relations import quoted, text
+from slackwater.tables.sql import quoted, text
 from slackwater.tables.run_files.staging import declaration_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ that keeps to this has the same rows by either rule.
 
 from collections.abc import Sequence
 
-from slackwater.tables.file_relations import quoted
+from slackwater.tables.sql import quoted
 
 # SQL for the day of a row of `published`: of its window's start, else of the window's last instant, else of
 # its timestamp.

@@ -22,7 +22,7 @@ from slackwater.inspection.sql.locked_database import RowBatches
 from slackwater.inspection.sql.sql_answers import SqlAnswer, answer, answer_in_batches
 from slackwater.inspection.sql.statement_errors import error_of_statement
 from slackwater.inspection.sql.views import LineageViews
-from slackwater.runtime.parent import PARENT, end_with_parent
+from slackwater.runtime.process_end import PARENT, end_with_parent
 
 _MEMORY_BYTES: Final = 1 << 30  # beside what libraries reserve: DuckDB's own limit and what it does not count
 _START_SECONDS: Final = 60.0  # for the process to start and to open the tables

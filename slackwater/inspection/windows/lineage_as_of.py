@@ -14,7 +14,7 @@ from slackwater.inspection.windows.key_rows import KeyRows
 from slackwater.pipelines import Pipeline
 from slackwater.tables.delta.stored_files import Within
 from slackwater.tables.ledger.rows import LedgerRow
-from slackwater.tables.python_rows import python_rows
+from slackwater.tables.arrow_values import python_rows
 from slackwater.tables.warehouse import Tables
 
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from slackwater.inspection.windows.lineage_as_of import LineageAsOf
 from slackwater.inspection.windows.window_search import WindowColumns, condition_of
-from slackwater.tables.python_rows import python_rows
+from slackwater.tables.arrow_values import python_rows
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from slackwater.pages.frame.links import link, same_page
 from slackwater.pages.frame.security_headers import SECURITY_HEADERS
 from slackwater.pages.frame.site import site_of
 from slackwater.pages.frame.static_files import static_url
-from slackwater.tables.ledger.row_kinds import noun_of
+from slackwater.tables.ledger.rows import noun_of
 
 FOLDER = Path(__file__).parents[1] / "templates"
 

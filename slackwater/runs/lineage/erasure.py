@@ -7,15 +7,25 @@
     -> delete the dead files        at once
 
 By the versions that the ledger row names, no run takes the source for a changed one. Watermarks and counts of
-runs stay as they were: they name nobody. `persons` says whose rows these are.
+runs stay as they were: they name nobody.
+
+The rows are of a person, named by values of columns, and the tests by which rows of a
+table are recognised as theirs.
+
+    of columns of the table       every column has its value                      `is_of_any`, `where_any`
+    of a row written as JSON      it has every column with that value             `is_json_of_any`
+    of an error's text            one of the values is a word of it               `names_any`
 """
 
+import json
 import logging
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
+from functools import partial, reduce
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,14 +37,6 @@ from slackwater.errors import UsageError
 from slackwater.pipelines import Pipeline
 from slackwater.pipelines.sources import Source
 from slackwater.pipelines.window_columns import all_columns
-from slackwater.runs.lineage.persons import (
-    Person,
-    columns_of,
-    is_json_of_any,
-    is_of_any,
-    names_any,
-    where_any,
-)
 from slackwater.runs.publishing.committed_corrections import CORRECTIONS, CommittedCorrections
 from slackwater.runs.publishing.roll_forward import RollForward
 from slackwater.runs.staging.lease import only_upkeep
@@ -42,15 +44,92 @@ from slackwater.runs.staging.pins import pin_newest
 from slackwater.runs.staging.run import wall_clock
 from slackwater.runs.staging.stragglers import input_of
 from slackwater.tables.errors import RunAtWork
-from slackwater.tables.ledger.attempts import OPEN, AttemptsWriter
+from slackwater.tables.ledger.attempts import OPEN, AttemptsWriter, is_dead
 from slackwater.tables.ledger.erasures import ErasedRows
 from slackwater.tables.ledger.lineage_rows import erase_row
-from slackwater.tables.ledger.owners import is_dead
 from slackwater.tables.ledger.rows import MAIN, Input, LedgerRow
-from slackwater.tables.named_keys import NotAKey
+from slackwater.tables.named_keys import NotAKey, scalar_of, values_of_key
 from slackwater.tables.run_files.rewriting import Selection, delete_dead
 from slackwater.tables.schemas import SIDE, SNAPSHOT_TABLES
 from slackwater.tables.warehouse import Tables, Warehouse
+
+
+@dataclass(frozen=True)
+class Person:
+    """Somebody whose rows are erased: in them each column of `values` has its value, cast from text."""
+
+    values: tuple[tuple[str, str], ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.values)
+
+    def under_own_names(self, own_names: Mapping[str, str | None]) -> "Person":
+        """The person in rows of one of several sources, which has all these columns under its own names."""
+        return Person(tuple((own_names[name] or name, text) for name, text in self.values))
+
+    def scalars(self, schema: pa.Schema) -> list[tuple[str, pa.Scalar]]:
+        """The values as the columns of `schema` have them; NotAKey where one can't be cast."""
+        scalars = []
+        for name, text in self.values:
+            kind = schema.field(name).type
+            try:
+                scalars.append((name, scalar_of(kind, text)))
+            except pa.ArrowException as error:
+                raise NotAKey(f"{text!r} is no value of the column {name}, which is a {kind}.") from error
+        return scalars
+
+    def is_in(self, rows: pa.Table) -> pa.ChunkedArray:
+        equal = [pc.equal(rows.column(name), value) for name, value in self.scalars(rows.schema)]
+        return reduce(pc.and_, equal)
+
+    def where(self, schema: pa.Schema) -> pc.Expression:
+        # The cast is for string views, which delta-rs writes when it deletes rows: Arrow compares no string
+        # with them.
+        equal = [pc.field(name).cast(value.type) == value for name, value in self.scalars(schema)]
+        return reduce(lambda one, other: one & other, equal)
+
+    def is_in_json(self, text: str | None) -> bool:
+        values: dict[str, Any] = json.loads(text) if text else {}
+        return all(
+            name in values and _as_text(values[name]) == text_of_value for name, text_of_value in self.values
+        )
+
+
+def _as_text(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, bool) else str(value)
+
+
+def person_of_key(pipeline: Pipeline, key: str) -> Person:
+    """The person of a key, as the option ``--key`` takes it; NotAKey for another number of values."""
+    return Person(tuple(zip(pipeline.keys, values_of_key(pipeline.keys, key), strict=True)))
+
+
+def columns_of(persons: Sequence[Person]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for person in persons for name in person.columns))
+
+
+def where_any(persons: Sequence[Person], schema: pa.Schema) -> pc.Expression:
+    return reduce(lambda one, other: one | other, [person.where(schema) for person in persons])
+
+
+def is_of_any(persons: Sequence[Person], rows: pa.Table) -> pa.ChunkedArray:
+    return reduce(pc.or_kleene, [person.is_in(rows) for person in persons])
+
+
+def is_json_of_any(persons: Sequence[Person], rows: pa.Table) -> pa.Array:
+    rows_as_json = rows.column("row_json").to_pylist()
+    return pa.array([any(person.is_in_json(text) for person in persons) for text in rows_as_json], pa.bool_())
+
+
+def names_any(persons: Sequence[Person], rows: pa.Table) -> pa.ChunkedArray:
+    """For each of `rows`, whether the text in its column `error` has a value of theirs as a word; an error
+    of a user's function names the key and the row.
+    """
+    texts = [text for person in persons for _, text in person.values]
+    words = [rf"(^|\W){re.escape(text)}(\W|$)" for text in texts]
+    return reduce(pc.or_kleene, [pc.match_substring_regex(rows.column("error"), word) for word in words])
+
 
 log = logging.getLogger("slackwater")
 

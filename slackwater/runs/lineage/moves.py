@@ -1,7 +1,9 @@
-"""What moves a lineage without running anything: fork, restore, drop. Each is one ledger row, by
+"""What moves a lineage: fork, restore and drop, which run nothing, and close. Each is one ledger row, by
 compare-and-swap, and a roll-forward.
 
-Needs neither Spark nor the source.
+A close is a final watermark at the end of the last slice: every window that waits for event time fires, and
+no row is read. It is staged, validated and published as a slice is. What waits for the clock alone stays
+pending. The others need neither Spark nor the source.
 """
 
 import logging
@@ -10,18 +12,21 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from slackwater.errors import UsageError
+from slackwater.pipelines import Pipeline
 from slackwater.runs.lineage.history import while_history_stays
+from slackwater.runs.publishing.evaluator import Evaluator
 from slackwater.runs.publishing.roll_forward import RollForward
 from slackwater.runs.staging.declarations import Declarations
 from slackwater.runs.staging.run import wall_clock
+from slackwater.runs.staging.slices import Slice
 from slackwater.tables.ledger.lineage_rows import check_branch_name, drop_row, fork_row, restore_row
 from slackwater.tables.ledger.reader import LedgerReader
-from slackwater.tables.ledger.row_kinds import RowKind
-from slackwater.tables.ledger.rows import MAIN, Branch, LedgerRow
+from slackwater.tables.ledger.rows import MAIN, Branch, LedgerRow, RowKind
 from slackwater.tables.ledger.spans import seqs_of
 from slackwater.tables.ledger.writer import LedgerWriter
 from slackwater.tables.run_files.snapshots import nearest_kept, put_back_around, require_kept
 from slackwater.tables.warehouse import Tables
+from slackwater.windowing import ContinuousEventTimeTrigger, GlobalWindows
 
 log = logging.getLogger("slackwater")
 
@@ -158,3 +163,39 @@ class Moves:
 
     def _log(self, step: str, row: LedgerRow) -> None:
         log.info(step, extra={"pipeline": self.pipeline, "seq": row.seq, "run_id": row.run_id})
+
+
+class NothingToClose(UsageError):
+    """The lineage has not run yet."""
+
+
+class NeverEnds(UsageError):
+    """At the final watermark the trigger would fire for ever."""
+
+
+def refuse_endless(pipeline: Pipeline) -> None:
+    """Refuse a trigger that fires for ever in a window without an end, as it would in Flink."""
+    trigger = None if pipeline.window is None else pipeline.effective_trigger
+    innermost = None if trigger is None else trigger.innermost
+    if isinstance(innermost, ContinuousEventTimeTrigger) and isinstance(pipeline.window, GlobalWindows):
+        raise NeverEnds(
+            f"{pipeline.name}: at the final watermark {innermost!r} would fire in the global window for each "
+            "of its intervals until the end "
+            "of time. Leave the lineage open; its windows fire as the watermark goes on."
+        )
+
+
+def close(steps: Evaluator) -> LedgerRow | None:
+    """Close main; None where it is closed. Raises NothingToClose, NeverEnds, and as `Evaluator.execute`."""
+    runner = steps.runner
+    steps.publisher.roll_forward.finish()
+    refuse_endless(runner.pipeline)
+    parent = runner.parent()
+    if parent.row is None or parent.owner is None or parent.end_ms is None:
+        name = runner.pipeline.name
+        raise NothingToClose(
+            f"{name} has no runs yet, so nothing is open; `slackwater run {name} --to TIME` makes the first."
+        )
+    if parent.owner.kind == RowKind.CLOSE:
+        return None
+    return steps.execute(Slice(parent.end_ms, parent.end_ms), parent, is_close=True).row

@@ -1,8 +1,10 @@
-"""What the slices of a plan read of the source: the files that each opens, and the rows of the range in them.
+"""The inputs of a plan: the declared pipeline, its sources as they are now, main with its tables, and what the
+slices read of the sources: the files that each opens, and the rows of the range in them.
 
-Rows are counted by reading the arrival, time and key columns of those files in this process, some row groups
-at a time; before the first run, when no window can be touched, the arrivals alone. Where a run would refuse
-the source, the plan says so instead of failing.
+Opened once for a plan; reads the ledger and the sources' logs, and writes nothing. Rows are counted by reading
+the arrival, time and key columns of those files in this process, some row groups at a time; before the first
+run, when no window can be touched, the arrivals alone. Where a run would refuse the source, the plan says so
+instead of failing.
 """
 
 import itertools
@@ -16,20 +18,22 @@ from slackwater.engine.replaying.task_memory import rows_in
 from slackwater.engine.rows.columns_read import columns_of_points
 from slackwater.engine.rows.derived_columns import add_derived_columns
 from slackwater.engine.rows.judge import in_milliseconds
+from slackwater.engine.rows.union_columns import PinnedSources
 from slackwater.engine.source.coverage import ReadRange
 from slackwater.engine.source.files import InputFile
 from slackwater.engine.source.lost_history import notes_on_parts
 from slackwater.engine.source.pinned_source import SourceRewritten
 from slackwater.engine.source.pinning import pin
 from slackwater.engine.source.row_changes import kept_row_by_row
+from slackwater.pipelines import Pipeline
 from slackwater.pipelines.sources import Source
 from slackwater.runs.planning import touched_windows
 from slackwater.runs.planning.plan import SlicePlan
-from slackwater.runs.planning.plan_inputs import PlanInputs
 from slackwater.runs.planning.touched_windows import KeyGroupSample
-from slackwater.runs.staging.odd_input import other_unit
-from slackwater.runs.staging.slices import Slice, iso
-from slackwater.runs.staging.source_errors import how_to_restate_all
+from slackwater.runs.staging.input_checks import other_unit
+from slackwater.runs.staging.shapes import checked_sources
+from slackwater.runs.staging.slices import Slice, end_of, iso, start_of
+from slackwater.runs.staging.pins import how_to_restate_all
 from slackwater.runs.staging.stragglers import (
     Stragglers,
     find_stragglers,
@@ -37,8 +41,72 @@ from slackwater.runs.staging.stragglers import (
     merge_stragglers,
     newer_reads_since,
     other_table_of,
+    without_erased,
 )
+from slackwater.tables.errors import NoRuns
+from slackwater.tables.ledger.ledger_files import NO_RUNS, LiveRuns
 from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.warehouse import Tables, Warehouse
+
+_NEWEST_ROWS = 200
+
+
+@dataclass(frozen=True)
+class PlanInputs:
+    """The declared pipeline, its sources pinned at their newest versions, and main's live runs in slice
+    order. `tables` and `head` are None before the first run.
+    """
+
+    pipeline: Pipeline
+    sources: PinnedSources
+    tables: Tables | None = None
+    head: LedgerRow | None = None
+    live: LiveRuns = NO_RUNS
+
+    @classmethod
+    def of(cls, warehouse: Warehouse, pipeline: Pipeline) -> "PlanInputs":
+        """Open the inputs of a pipeline, whose tables need not exist yet. Raises UsageError: the source does
+        not suit; ShapeChanged: the stored tables have other columns.
+        """
+        sources, shape = checked_sources(warehouse, pipeline)
+        try:
+            tables = warehouse.stored_tables(pipeline.name)
+        except NoRuns:
+            return cls(pipeline, sources)
+        warehouse.tables(pipeline.name, shape).check()
+        ledger = tables.ledger
+        head = ledger.head()
+        each = tuple(
+            without_erased(source, declaration.table, ledger)
+            for declaration, source in zip(pipeline.sources, sources.each, strict=True)
+        )
+        return cls(
+            pipeline,
+            replace(sources, each=each),
+            tables,
+            head,
+            NO_RUNS if head is None else ledger.live_runs(head),
+        )
+
+    @property
+    def start_ms(self) -> int:
+        return start_of(self.live[0])
+
+    @property
+    def end_ms(self) -> int:
+        return end_of(self.live[-1])
+
+    def live_reads(self, table: str) -> pa.Table | None:
+        """`LedgerReader.live_reads` of main for the source `table`; None without runs."""
+        if self.tables is None or self.head is None:
+            return None
+        return self.tables.ledger.live_reads(self.head, table)
+
+    def newest_rows(self) -> list[LedgerRow]:
+        if self.tables is None or self.head is None:
+            return []
+        return self.tables.ledger.rows(since=max(0, self.head.seq - _NEWEST_ROWS))
+
 
 # What is read of a source may be this many times what is used before a plan warns.
 WASTE = 2

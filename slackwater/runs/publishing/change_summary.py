@@ -18,7 +18,7 @@ import pyarrow as pa
 from slackwater.runs.publishing.corrections import dates_of, days_of
 from slackwater.tables.delta.stored_files import StoredFiles, Within
 from slackwater.tables.delta.transactions import Transactions
-from slackwater.tables.ledger.row_kinds import RowKind
+from slackwater.tables.ledger.rows import RowKind
 from slackwater.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.tables.warehouse import APPLICATION, Tables
 

@@ -35,7 +35,7 @@ from slackwater.sinks.targets.rows import digests_of
 from slackwater.tables.delta.open_table import OpenTable
 from slackwater.tables.delta.stored_files import StoredFiles, Within
 from slackwater.tables.ledger.erasures import Gap
-from slackwater.tables.ledger.row_kinds import RowKind
+from slackwater.tables.ledger.rows import RowKind
 from slackwater.tables.ledger.rows import MAIN
 from slackwater.tables.warehouse import Tables
 

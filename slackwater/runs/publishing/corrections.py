@@ -45,7 +45,7 @@ from slackwater.runs.publishing.correction_sql import (
     is_newest,
     is_same_row,
 )
-from slackwater.tables.quick_columns import is_text, repeat_text, repeat_value
+from slackwater.tables.arrow_values import is_text, repeat_text, repeat_value
 from slackwater.tables.schemas import Shape, table_columns
 from slackwater.tables.sql import query
 

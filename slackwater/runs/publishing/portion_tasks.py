@@ -26,7 +26,7 @@ from slackwater.runs.publishing.correction_sql import BEFORE
 from slackwater.runs.publishing.corrections import Identity, Publication, dates_of
 from slackwater.runs.publishing.pane_changes import PortionedChanges
 from slackwater.runs.publishing.portions import KEY_GROUP, Portion
-from slackwater.runs.publishing.published_files import (
+from slackwater.runs.publishing.pane_changes import (
     WINDOW_PLACE,
     files_of_days,
     files_of_windows,
@@ -42,7 +42,7 @@ from slackwater.tables.delta.written_files import (
     table_of_files,
 )
 from slackwater.tables.ledger.rows import LedgerRow
-from slackwater.tables.quick_columns import is_text, repeat_text, repeat_value
+from slackwater.tables.arrow_values import is_text, repeat_text, repeat_value
 from slackwater.tables.warehouse import Tables
 
 # Columns of corrections with few different texts: as dictionaries they are read and written faster, and take

@@ -3,26 +3,31 @@
     live            staged                     a chain, each slice staged on the one before
     run 1 - run 2 - run a - run b - run c      publishing run b commits a and b at once
 
-A chain is committed in one Delta commit or not at all. Needs no Spark and no source.
+A chain is committed in one Delta commit or not at all. Before that the tables are asked whether they still
+have the rows that the runs have staged: without it what a log has lost since would be published as if nobody
+had ever staged it. Needs no Spark and no source.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+import pyarrow.compute as pc
+
 from slackwater.errors import LostRaceError, RejectedError, RetryableError, UsageError
 from slackwater.runs.publishing.roll_forward import RollForward
-from slackwater.runs.publishing.staged_rows import missing_rows
 from slackwater.runs.staging import validation
 from slackwater.runs.staging.declarations import Declarations
 from slackwater.runs.staging.run import wall_clock
 from slackwater.runs.staging.staged_slice import with_acceptance
+from slackwater.tables.delta.stored_files import Within
 from slackwater.tables.errors import SnapshotGone
 from slackwater.tables.ledger.attempts import LEASE, Attempt, AttemptsWriter
 from slackwater.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.tables.run_files.snapshots import put_back, put_back_for_reading
 from slackwater.tables.run_files.staging import unpack
+from slackwater.tables.schemas import SIDE, SNAPSHOT_TABLES
 from slackwater.tables.warehouse import Tables
 
 log = logging.getLogger("slackwater")
@@ -206,3 +211,45 @@ class Publisher:
         assert first.ledger_row is not None
         parent, _ = unpack(first.ledger_row)
         return None if parent is None else self.tables.ledger.by_run_id(parent)
+
+
+_AT_ONCE = 1 << 20
+_COUNTS = {"late_events": "rows_late", "quarantine": "rows_quarantined"}  # table → what the ledger row says
+
+
+def missing_rows(tables: Tables, row: LedgerRow) -> Iterator[tuple[str, int, int]]:
+    """(table, rows recorded, rows there) of the tables that have other rows of a staged run than it has
+    recorded. Where upkeep has merged its files with others, its rows are counted.
+    """
+    names = [name for name in row.files if name not in SNAPSHOT_TABLES and name in tables.folders]
+    output = [name for name in names if name == "panes" or name.startswith(SIDE)]
+    if any(_lacks_file(tables, name, row) for name in output):
+        recorded_count = 0 if row.output_hash is None else int(row.output_hash.partition(":")[0])
+        yield from _difference(tables, output, row, recorded_count)
+    for name, count in _COUNTS.items():
+        if name in names and _lacks_file(tables, name, row):
+            yield from _difference(tables, [name], row, getattr(row, count))
+
+
+def _difference(
+    tables: Tables, names: list[str], row: LedgerRow, recorded_count: int
+) -> Iterator[tuple[str, int, int]]:
+    erased = sum(tables.ledger.remainders().rows(row.run_id, name) for name in names)
+    stored_count = sum(
+        part.num_rows
+        for name in names
+        for part in tables[name]
+        .files(Within.only("run_id", row.run_id))
+        .scan(["run_id"], pc.field("run_id") == row.run_id, _AT_ONCE)
+    )
+    if stored_count != recorded_count - erased:
+        yield names[0], recorded_count - erased, stored_count
+
+
+def _lacks_file(tables: Tables, name: str, row: LedgerRow) -> bool:
+    """Whether the log lacks a file that the run has written, as far as this process knows the log."""
+    if not row.files[name]:
+        return False
+    folder = tables[name]
+    known_paths = folder.files(Within.only("run_id", row.run_id), table=folder.newest_known()).paths
+    return not set(row.files[name]) <= set(known_paths)

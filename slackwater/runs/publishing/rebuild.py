@@ -1,5 +1,5 @@
 """Repairs the ledger, `corrections` and `published`: removes copies of rows, and corrects `published` by the
-panes of the live runs. What others have changed was taken back before (`taking_back`).
+panes of the live runs. What others have changed was taken back before.
 
 Each table is repaired in one commit, on the version that was read, and keeps the seq up to which it was
 rolled forward. A rebuild that was killed can be run again.

@@ -55,7 +55,7 @@ from slackwater.tables.errors import CommitConflict
 from slackwater.tables.grown_columns import results_of
 from slackwater.tables.ledger.erasures import ErasedRows
 from slackwater.tables.ledger.reader import LedgerReader
-from slackwater.tables.ledger.row_kinds import RowKind
+from slackwater.tables.ledger.rows import RowKind
 from slackwater.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.tables.run_files.rewriting import put_all_in_place, put_in_place
 from slackwater.tables.schemas import Shape

@@ -6,7 +6,7 @@ and makes the branch live.
                   +----------------------------------------+              +-- catch up <---+
 
 Every finished slice is a commit on the branch: a killed restatement is resumed behind it. Main changes
-once, at the publication. `restatement` cuts the range, `convergence` decides, `publish_branch` commits.
+once, at the publication. `restatement` cuts the range and decides, `publish_branch` commits.
 """
 
 import logging
@@ -18,7 +18,7 @@ from slackwater import args
 from slackwater.errors import LostRaceError, PermanentError, RetryableError, UsageError
 from slackwater.runs.lineage.history import require_history
 from slackwater.runs.publishing.evaluator import Evaluator
-from slackwater.runs.restating import branches, convergence, restatement
+from slackwater.runs.restating import branches, restatement
 from slackwater.runs.restating.branches import Origin, is_preview
 from slackwater.runs.restating.publish_branch import BranchPublication, BranchPublisher
 from slackwater.runs.restating.restatement import Restatement, runs_behind, slices_from
@@ -261,7 +261,7 @@ class _Restating:
         if run_at_boundary is None:
             return False
         boundary = end_of(run_at_boundary)
-        reason = convergence.why_not(
+        reason = restatement.why_not_converged(
             branch_runs,
             run_at_boundary,
             later_runs,

@@ -37,7 +37,7 @@ from slackwater.tables.ledger.overrides import (
     moved_rows_on,
     unhonoured_overrides,
 )
-from slackwater.tables.ledger.row_kinds import RowKind
+from slackwater.tables.ledger.rows import RowKind
 from slackwater.tables.ledger.rows import Branch, LedgerRow
 from slackwater.tables.ledger.spans import in_common, seqs_of
 from slackwater.tables.warehouse import Tables, Warehouse

@@ -1,7 +1,7 @@
 """Makes a branch live: one ledger row on main by compare-and-swap, the roll-forward, and the end of the
 branch. Says beforehand what that would change in `published`.
 
-Which of main's later runs may stay behind it is decided by `convergence`; replaying what is missing is a
+Which of main's later runs may stay behind it is decided by `why_not_converged`; replaying what is missing is a
 restatement's business.
 """
 
@@ -19,9 +19,8 @@ from slackwater.runs.lineage.history import while_history_stays
 from slackwater.runs.lineage.moves import find_branch
 from slackwater.runs.publishing.pane_changes import parts_of
 from slackwater.runs.publishing.roll_forward import RollForward
-from slackwater.runs.restating import convergence
 from slackwater.runs.restating.branches import ReadAgain, is_preview
-from slackwater.runs.restating.restatement import run_ending_at, runs_behind
+from slackwater.runs.restating.restatement import OTHER_CODE, run_ending_at, runs_behind, why_not_converged
 from slackwater.runs.staging import validation
 from slackwater.runs.staging.declarations import Declarations
 from slackwater.runs.staging.evolution import SettingsChanged
@@ -241,7 +240,7 @@ class BranchPublisher:
         if run_at_boundary is not None:
             start_ms = to_ms(self.ledger.start_of(main))
             rows_read_again = ReadAgain(self.pipeline, self.warehouse, live, start_ms, self.tables)
-            reason = convergence.why_not(
+            reason = why_not_converged(
                 branch_runs,
                 run_at_boundary,
                 later_runs,
@@ -250,7 +249,7 @@ class BranchPublisher:
         if reason is None:
             return
         refuse_closed(self.name, live[-1])
-        if reason == convergence.OTHER_CODE:
+        if reason == OTHER_CODE:
             reason += " (a `backfill --until-converged` publishes its branch all the same)"
         raise BranchBehind(
             f"{self.name}: the branch {branch.name} ends at {iso(boundary)}, main at "

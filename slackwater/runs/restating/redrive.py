@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from slackwater.engine.source.overrides import row_hashes
 from slackwater.engine.transport.in_process import Transport
 from slackwater.pipelines import Pipeline
-from slackwater.runs.lineage.recorded_run import CannotRepeat, recorded_slice, refuse_vacuumed
+from slackwater.runs.lineage.verify import CannotRepeat, recorded_slice, refuse_vacuumed
 from slackwater.runs.publishing.roll_forward import RollForward
 from slackwater.runs.staging.collected_mark import LiveMarks
 from slackwater.runs.staging.run import wall_clock
@@ -32,7 +32,7 @@ from slackwater.tables.ledger.overrides import (
     moved_rows_on,
 )
 from slackwater.tables.ledger.rows import LedgerRow
-from slackwater.tables.python_rows import python_rows
+from slackwater.tables.arrow_values import python_rows
 from slackwater.tables.warehouse import Tables, Warehouse
 from slackwater.windowing.times import to_datetime, to_ms
 

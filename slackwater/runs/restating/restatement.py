@@ -1,5 +1,5 @@
-"""The range of a restatement: where its branch forks from main, how it is cut into slices, and which of
-main's runs lie behind it. Pure functions on live runs.
+"""The range of a restatement: where its branch forks from main, how it is cut into slices, which of main's
+runs lie behind it, and whether these may stay live (convergence). Pure functions on live runs.
 
     asked for                     [from - to)
     main     |-- run 1 --|-- run 2 --|-- run 3 --|-- run 4 --|
@@ -8,7 +8,21 @@ main's runs lie behind it. Pure functions on live runs.
 
 The start moves back to the end of a run whose snapshot still exists, or to the start of the lineage: a
 branch continues a snapshot. The end moves on to main's next boundary: only there can the branch's state be
-compared with main's (see `convergence`).
+compared with main's. If the branch has converged there, main's later runs need not be replayed:
+
+    main     |-- run 1 --|-- run 2 --|-- run 3 --|-- run 4 --|
+    branch               |-- run 5 --|
+                                     the boundary: are the state hashes of runs 2 and 5 equal?
+    live, if it has converged: 1 5 3 4
+
+What a run emits follows from the state before it, its rows, its code and its settings. With equal states
+at the boundary the later runs would come out as they did, if two more claims hold:
+
+- The branch and the later runs have the same code and settings (`--until-converged` waives this).
+- No later run has read a row that arrived before the boundary: the branch has read it too, and it would
+  count twice.
+
+Otherwise the branch replays main's next slice as well, and the question is asked again at its end.
 
 Knows the ledger's rows, never the ledger.
 """
@@ -21,6 +35,34 @@ from slackwater.errors import UsageError
 from slackwater.runs.staging.slices import Slice, end_of, iso, start_of
 from slackwater.runs.staging.staged_slice import refuse_closed
 from slackwater.tables.ledger.rows import LedgerRow
+
+DIFFERENT_STATE = "the open windows differ"
+OTHER_CODE = "main's later runs were made by other code or settings"
+
+
+def why_not_converged(
+    branch_runs: Sequence[LedgerRow],
+    main_run: LedgerRow,
+    later_runs: Sequence[LedgerRow],
+    reads_again: Callable[[LedgerRow], str | None],
+    *,
+    whatever_the_code: bool = False,
+) -> str | None:
+    """Why main's `later_runs` can't stay live behind the branch; None where the branch has converged.
+
+    Args:
+        branch_runs: the branch's own runs, up to the boundary.
+        main_run: main's run that ends at the same boundary.
+        later_runs: main's live runs behind the boundary, at least one.
+        reads_again: what a later run has read that the branch has read too, or None. It looks at the source,
+            so it is asked last.
+    """
+    if branch_runs[-1].state_hash is None or branch_runs[-1].state_hash != main_run.state_hash:
+        return DIFFERENT_STATE
+    makers = {(row.config_hash, row.code_hash) for row in (*branch_runs, *later_runs)}
+    if len(makers) > 1 and not whatever_the_code:
+        return OTHER_CODE
+    return next((reason for row in later_runs if (reason := reads_again(row)) is not None), None)
 
 
 class NothingToRestate(UsageError):

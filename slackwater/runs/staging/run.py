@@ -12,11 +12,13 @@ A run writes nothing that a reader sees before a ledger row names it.
 """
 
 import logging
+import time
 import traceback
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any, cast
 
 import pyarrow as pa
@@ -25,35 +27,64 @@ from slackwater.engine.replaying.replay import Engine, Outcome
 from slackwater.engine.rows.progress import Progress, moment
 from slackwater.engine.source.scan import SliceScan
 from slackwater.engine.transport.in_process import Transport
+from slackwater.engine.transport.job_names import jobs_called
 from slackwater.errors import LostRaceError, RetryableError, SlackwaterError, without_credentials
 from slackwater.pipelines import Pipeline
 from slackwater.pipelines.registry import product_version
 from slackwater.runs.staging import validation
-from slackwater.runs.staging.broken_panes import BrokenPanes
+from slackwater.runs.staging.run_checks import BrokenPanes
 from slackwater.runs.staging.declarations import Declarations
 from slackwater.runs.staging.evolution import Difference
 from slackwater.runs.staging.lease import claim_slice, renewing_lease, rival_on_branch_of
-from slackwater.runs.staging.phases import Phases
-from slackwater.runs.staging.pins import Pins
+from slackwater.runs.staging.pins import Pins, with_next_step
 from slackwater.runs.staging.run_checks import checks_of_run
 from slackwater.runs.staging.slice_replay import FinalReplay, ReplayedSlice, SliceReplay
 from slackwater.runs.staging.slices import Lineage, Slice
-from slackwater.runs.staging.source_errors import with_next_step
 from slackwater.runs.staging.staged_slice import Parent, StagedSlice, with_acceptance
 from slackwater.runs.staging.stragglers import newer_reads_by_source
 from slackwater.runs.staging.suite_checks import RowsToPublish
-from slackwater.tables.delta.concurrency import map_concurrently
 from slackwater.tables.ledger.attempts import Attempt, AttemptsWriter
 from slackwater.tables.ledger.overrides import OverridesReader, moved_rows_on
-from slackwater.tables.ledger.row_kinds import RowKind
-from slackwater.tables.ledger.rows import MAIN, LedgerRow
+from slackwater.tables.ledger.rows import MAIN, LedgerRow, RowKind
 from slackwater.tables.run_files.snapshots import put_back_for_reading
 from slackwater.tables.run_files.staging import pack, stack, write_staged
 from slackwater.tables.schemas import Shape, staged_tables
+from slackwater.tables.stores import map_concurrently
 from slackwater.tables.warehouse import Tables, Warehouse
 from slackwater.windowing.times import to_datetime, to_ms
 
 log = logging.getLogger("slackwater")
+
+
+class Phases:
+    """A stopwatch for the phases of one run. `facts`, and the number of the `attempt` at the slice once it is
+    claimed, are logged with each; `seconds` has those that ended without an error; `name` is the current or
+    last one.
+    """
+
+    def __init__(self, pipeline: str, run_id: str, slice_: str, zone: tzinfo = UTC) -> None:
+        self.facts: dict[str, Any] = {"pipeline": pipeline, "run_id": run_id, "slice": slice_, "zone": zone}
+        self.attempt: int | None = None
+        self.seconds: dict[str, float] = {}
+        self.name = "claim"
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Time the block as the phase `name`; Spark's jobs in it are called so."""
+        self.name = name
+        log.debug(name, extra={**self.facts, **self._try, "begins": True})
+        began_at = time.perf_counter()
+        with jobs_called(
+            "{pipeline} {slice}: {phase}, run {run_id}".format(phase=name, **self.facts),
+            self.facts["run_id"],
+        ):
+            yield
+        self.seconds[name] = round(time.perf_counter() - began_at, 6)
+        log.info(name, extra={**self.facts, **self._try, "seconds": self.seconds[name]})
+
+    @property
+    def _try(self) -> dict[str, int]:
+        return {} if self.attempt is None else {"attempt": self.attempt}
 
 
 class TooEarly(RetryableError):

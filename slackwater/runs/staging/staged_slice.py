@@ -1,16 +1,18 @@
 """The two ends of a run: the parent that a slice continues, unless the lineage was closed, and the staged
-slice that publish may commit.
+slice that publish may commit, with the report on it: a line of counts, a note on elements that no result
+holds, and, where validation rejected it, an error with the failing values and the next step.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from slackwater.engine.source.coverage import ReadRange
-from slackwater.errors import UsageError
+from slackwater.errors import RejectedError, UsageError
+from slackwater.pipelines import Pipeline
+from slackwater.readable import range_text
 from slackwater.runs.staging import validation
 from slackwater.tables.ledger.attempts import Attempt
-from slackwater.tables.ledger.row_kinds import RowKind
-from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.ledger.rows import LedgerRow, RowKind
 from slackwater.windowing.times import to_ms
 
 # The verdict of a run that a person has accepted begins so; the reason follows.
@@ -81,3 +83,82 @@ def refuse_closed(pipeline: str, owner: LedgerRow | None) -> None:
             f"{owner.parent_seq}`, which takes back what the close made fire.",
             seq=owner.seq,
         )
+
+
+class SliceRejected(RejectedError):
+    """Validation rejected a slice: it stays staged, and no reader sees it."""
+
+
+def refuse_rejected(pipeline: Pipeline, staged_slice: StagedSlice) -> None:
+    if staged_slice.verdict == validation.FAILED:
+        raise SliceRejected(_reason(pipeline, staged_slice))
+
+
+def lines_of(pipeline: Pipeline, staged_slice: StagedSlice) -> list[str]:
+    lines = [_line_of_counts(pipeline, staged_slice.row)]
+    never_fired = staged_slice.row.elements_never_fired
+    if never_fired:
+        lines.append(f"  note: {sentence_on_never_fired(never_fired)}")
+    return lines
+
+
+def sentence_on_never_fired(count: int) -> str:
+    elements = "1 element is" if count == 1 else f"{count:,} elements are"
+    return (
+        f"{elements} in no result, because the trigger did not fire again before the window was cleaned up "
+        "(elements_never_fired)"
+    )
+
+
+def _line_of_counts(pipeline: Pipeline, row: LedgerRow) -> str:
+    """Rows read; windows fired, late rows, open windows, or rows of a function; for 80 columns."""
+    seconds = sum(duration_s for phase, duration_s in row.phase_seconds.items() if phase != "session")
+    counts = {
+        "rows": row.rows_read,
+        **(
+            {"emitted": row.rows_emitted or 0}
+            if pipeline.keyed_process is not None
+            else {"fired": row.windows_fired, "refired": row.windows_refired, "late": row.rows_late}
+        ),
+        **({"side": row.side_rows or 0} if pipeline.side_columns else {}),
+        **({"quarantined": row.rows_quarantined} if row.rows_quarantined else {}),
+        **(
+            {"timers": row.timers_pending}
+            if pipeline.keyed_process is not None
+            else {"open": row.windows_open}
+        ),
+    }
+    words = (f"{name} {count:,}" for name, count in counts.items())
+    slice_text = range_text(row.slice_start, row.slice_end, zone=pipeline.zone)
+    by_spark = "  on Spark" if row.place == "spark" else ""
+    return f"{slice_text}  {'  '.join(words)}  {seconds:.2f} s{by_spark}"
+
+
+def _failure(check: validation.Check) -> str:
+    """A failed check: of a column with the values that break it, of a run with what was observed."""
+    if check.column_name is None:
+        return f"{check.expectation}: {check.observed}"
+    samples = f", e.g. {check.sample_json}" if check.sample_json and "e.g." not in check.observed else ""
+    return (
+        f"{check.expectation}: {check.unexpected} of {check.checked} values, observed "
+        f"{check.observed}{samples}"
+    )
+
+
+def failures_text(staged_slice: StagedSlice) -> str:
+    return "".join(
+        f"\n  {_failure(check)}"
+        for check in staged_slice.checks
+        if not check.passed and check.severity == "reject"
+    )
+
+
+def _reason(pipeline: Pipeline, staged_slice: StagedSlice) -> str:
+    row = staged_slice.row
+    slice_text = range_text(row.slice_start, row.slice_end, zone=pipeline.zone)
+    return (
+        f"{pipeline.name}: the slice of {slice_text} was rejected by validation; nothing was "
+        f"moved.{failures_text(staged_slice)}\nIts panes stand in the table `panes` under run_id "
+        f"{row.run_id}. Mend the source or the expectation and run again, or publish it all the same with "
+        f"`slackwater publish {pipeline.name} {row.run_id} --accept REASON`."
+    )

@@ -18,7 +18,7 @@ from typing import Any
 from deltalake import CommitProperties, Transaction
 from deltalake.transaction import AddAction, RemoveAction
 
-from slackwater.tables.delta.foreign_commits import TOKEN, LoggedCommit
+from slackwater.tables.delta.foreign_changes import TOKEN, LoggedCommit
 from slackwater.tables.delta.log_files import commit_path, content_of, content_of_commit, line_count
 from slackwater.tables.delta.open_table import OpenTable, PlainCommit
 from slackwater.tables.delta.stored_files import StoredFiles

@@ -20,10 +20,10 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from slackwater.tables.delta.clustering import Clustering
 from slackwater.tables.delta.commits import Owner, PendingCommit, add_action, remove_actions
-from slackwater.tables.delta.foreign_commits import TOKEN, ForeignCommit
+from slackwater.tables.delta.foreign_changes import TOKEN, ForeignCommit
 from slackwater.tables.delta.log_files import last_checkpoint, line_count, superseded_checkpoints
 from slackwater.tables.delta.open_table import OpenTable
-from slackwater.tables.delta.partitions import by_partition, folder_of
+from slackwater.tables.delta.written_files import by_partition, folder_of
 from slackwater.tables.delta.stored_files import StoredFiles, Within, files_within
 from slackwater.tables.delta.table_handles import TableHandles
 from slackwater.tables.delta.written_files import WrittenFile, columns_as_differences, write_file
@@ -48,7 +48,7 @@ _PAUSES_S = (0.1, 0.5)
 class Folder:
     """One Delta table: its location, schema and partition columns, and how rows are divided into files (None:
     as they come). Only Slackwater may write to a table that `is_ours`: features that it can't bear are
-    refused, and so are commits of others (`foreign_features`, `foreign_commits`).
+    refused, and so are commits of others (`foreign_changes`).
 
     Raises (every method):
         NotADeltaTable: something else is there.

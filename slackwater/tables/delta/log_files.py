@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from pyarrow.fs import FileSelector, FileSystem
 
-from slackwater.tables.delta.concurrency import map_concurrently
+from slackwater.tables.stores import map_concurrently
 from slackwater.tables.errors import LogDamaged
 from slackwater.tables.stores import is_local
 

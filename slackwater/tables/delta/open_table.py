@@ -8,14 +8,26 @@ Reading the next commit by its name is one request, and takes a millisecond for 
 lists the log, reads the commit twice and all files again: 15 ms for 1,000 files, 180 ms for 10,000. A commit
 is plain if it only adds and removes files and records an application transaction; any other one (new columns,
 another protocol, deletion vectors) is left to delta-rs, which opens the table anew.
+
+The last checkpoint of a log in an object store is copied to a temporary folder, where delta-rs opens it, and
+where it writes the next one. In the store it asks for a checkpoint by ten requests, and for each commit since
+by two. A log whose last checkpoint is not one file is left to it.
+
+    store      …09.checkpoint.parquet             …10.json …      …19.checkpoint.parquet   _last_checkpoint
+                        |                             |                     ^
+    folder     …09.checkpoint.parquet  --->  10.json … 19.json  --->  …19.checkpoint.parquet
 """
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -23,8 +35,74 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from slackwater.tables.delta.checkpoint_copies import put_checkpoint
-from slackwater.tables.stores import is_local
+from slackwater.tables.delta.log_files import (
+    HINT,
+    LOG,
+    NO_VERSION,
+    checkpoint_path,
+    commit_path,
+    content_of,
+    last_checkpoint,
+)
+from slackwater.tables.stores import filesystem, is_local
+
+
+def open_at_checkpoint(uri: str) -> DeltaTable | None:
+    """The table at `uri` as of its last checkpoint; None where that can't be copied. Raises OSError,
+    DeltaError: storage failed, or it can't be read.
+    """
+    version = last_checkpoint(filesystem(uri)).version
+    with _copy(uri, version) as folder:
+        return None if folder is None else _open(folder, version)
+
+
+def put_checkpoint(uri: str, commits: Mapping[int, bytes]) -> DeltaTable | None:
+    """Put a checkpoint of the newest of `commits` (version → content) into the store; returns the table as of
+    then. None where the last checkpoint can't be copied, or not all commits since are given. Raises OSError,
+    DeltaError: that failed. Readers read the commits all the same.
+    """
+    store = filesystem(uri)
+    last, newest = last_checkpoint(store).version, max(commits)
+    if not commits.keys() >= set(range(last + 1, newest + 1)):
+        return None
+    with _copy(uri, last) as folder:
+        if folder is None:
+            return None
+        for version in range(last + 1, newest + 1):
+            (folder / commit_path(version)).write_bytes(commits[version])
+        DeltaTable(str(folder), version=newest).create_checkpoint()
+        for path in (checkpoint_path(newest), HINT):
+            with store.open_output_stream(path) as stream:
+                stream.write((folder / path).read_bytes())
+        return _open(folder, newest)
+
+
+@contextmanager
+def _copy(uri: str, version: int) -> Iterator[Path | None]:
+    """A folder with a copy of the checkpoint of `version`, which is removed where the block fails; None where
+    there is no such file.
+    """
+    path = checkpoint_path(version)
+    content = None if version == NO_VERSION else content_of(filesystem(uri), path)
+    if content is None:
+        yield None
+        return
+    folder = Path(tempfile.mkdtemp(prefix="slackwater-log-"))
+    try:
+        (folder / LOG).mkdir()
+        (folder / path).write_bytes(content)
+        yield folder
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _open(folder: Path, version: int) -> DeltaTable:
+    """The table as of `version`; the folder is removed with it."""
+    table = DeltaTable(str(folder), version=version)
+    weakref.finalize(table, shutil.rmtree, folder, ignore_errors=True)
+    return table
+
 
 # A tail is applied again to each list of files, and a log without a checkpoint takes long to open.
 _MOST_COMMITS = 100

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from slackwater.tables.delta.folder import Folder
 from slackwater.tables.delta.parquet import SealedWriter, output_stream
-from slackwater.tables.delta.partitions import by_partition, folder_of
+from slackwater.tables.delta.written_files import by_partition, folder_of
 from slackwater.tables.delta.statistics import Statistics
 from slackwater.tables.delta.written_files import (
     WrittenFile,

@@ -17,7 +17,7 @@ import pyarrow.dataset as pads
 import pyarrow.fs as pafs
 from deltalake import DeltaTable
 
-from slackwater.tables.delta.cut_bounds import widen_bounds
+from slackwater.tables.delta.statistics import widen_bounds
 from slackwater.tables.delta.parquet import (
     check_contents,
     check_footer,

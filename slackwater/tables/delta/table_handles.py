@@ -1,7 +1,8 @@
-"""Opens a Delta table and keeps it for the next caller, who reads only the commits since, by their names.
-This file writes nothing.
+"""Opens a Delta table and keeps it for the next caller, who reads only the commits since, by their names; and
+says why one can't be opened. This file writes nothing.
 """
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -10,8 +11,9 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow.fs import FileInfo, FileSystem
 
-from slackwater.tables.delta.checkpoint_copies import open_at_checkpoint
-from slackwater.tables.delta.foreign_commits import (
+from slackwater.errors import SlackwaterError
+from slackwater.tables.delta.open_table import open_at_checkpoint
+from slackwater.tables.delta.foreign_changes import (
     ForeignCommit,
     commits_behind_ours,
     commits_between,
@@ -19,22 +21,18 @@ from slackwater.tables.delta.foreign_commits import (
     is_changed_by_others,
     refuse_foreign,
 )
-from slackwater.tables.delta.foreign_features import (
-    UnbearableFeature,
-    refuse_unbearable,
-    unbearable,
-)
+from slackwater.tables.delta.foreign_changes import UnbearableFeature, refuse_unbearable, unbearable
 from slackwater.tables.delta.log_files import (
     LOG,
     check_commit,
     check_commits,
     commit_path,
     content_of,
+    damage,
 )
 from slackwater.tables.delta.open_table import OpenTable, PlainCommit
-from slackwater.tables.delta.opening_errors import error_of_opening
-from slackwater.tables.errors import NotADeltaTable
-from slackwater.tables.storage_errors import reads, reason
+from slackwater.tables.errors import CatalogManaged, NotADeltaTable
+from slackwater.tables.storage_errors import not_readable, reads, reason
 from slackwater.tables.stores import filesystem, is_local
 
 
@@ -186,3 +184,29 @@ def _kept_handles(uri: str) -> TableHandles:
 def _is_a_commit(folder: FileSystem, version: int) -> bool:
     info: FileInfo = folder.get_file_info(commit_path(version))
     return bool(info.is_file and info.size)
+
+
+_CATALOG = re.compile(r"catalog.?(managed|owned)", re.IGNORECASE)
+
+
+def error_of_opening(uri: str, error: Exception) -> SlackwaterError:
+    """The error to raise for one of delta-rs: of a table that its catalog manages, of storage, of a damaged
+    log, or of no table at all.
+    """
+    if _CATALOG.search(str(error)):
+        return CatalogManaged(
+            f"{uri}: this Delta table is managed by its catalog, which alone knows its newest version: it "
+            "can't be read from its folder. Take that off (ALTER TABLE … DROP FEATURE catalogManaged), "
+            "or keep its rows in another Delta table (CREATE TABLE … AS SELECT), and read that.",
+            uri=uri,
+        )
+    storage_error = not_readable(uri, error)
+    if storage_error is not None:
+        return storage_error
+    with reads(uri):
+        log_error = damage(filesystem(uri), uri)
+    return log_error or NotADeltaTable(
+        f"{uri}: what is there can't be read as a Delta table ({reason(error)}). Check the path, or "
+        "put the table back from a copy.",
+        uri=uri,
+    )

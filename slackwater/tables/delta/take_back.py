@@ -23,7 +23,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyarrow.fs import FileSelector, FileType
 
-from slackwater.tables.delta.foreign_commits import (
+from slackwater.tables.delta.foreign_changes import (
     TAKEN_BACK,
     TOKEN,
     LoggedCommit,
@@ -31,7 +31,7 @@ from slackwater.tables.delta.foreign_commits import (
     commits_between,
     is_foreign,
 )
-from slackwater.tables.delta.foreign_features import is_borne_property, unbearable_features
+from slackwater.tables.delta.foreign_changes import is_borne_property, unbearable_features
 from slackwater.tables.delta.log_files import (
     LOG,
     commit_path,

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from slackwater.tables.delta.concurrency import map_concurrently
+from slackwater.tables.stores import map_concurrently
 from slackwater.tables.delta.folder import Folder
-from slackwater.tables.delta.foreign_commits import LoggedCommit
+from slackwater.tables.delta.foreign_changes import LoggedCommit
 from slackwater.tables.delta.log_files import commit_path, content_of
 from slackwater.tables.stores import filesystem
 

@@ -1,30 +1,32 @@
-"""The files of a ledger, and rows that read of them what is asked for.
+"""The files of a ledger, rows that read of them what is asked for, and the runs that make up a branch.
 
 A process reads each column of a file once: a file that a log names never changes, and one that somebody has
 changed all the same is recognised by size and time. Of a large file only the columns are read that somebody
 asks for. A ledger of many runs is a few large files, which upkeep has made, and the small ones of the commits
-since then.
+since then. A branch of years has 100,000 runs, and most readers ask for the last one, for the ones in a
+range, or for one column: a row is made when it is asked for.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from datetime import timedelta
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import cached_property
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self, overload
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.tables import schemas
-from slackwater.tables.delta.concurrency import map_concurrently
 from slackwater.tables.delta.parquet import read_small_file
 from slackwater.tables.delta.stored_files import StoredFiles
+from slackwater.tables.ledger.erasures import Remainders
 from slackwater.tables.ledger.rows import EARLIER_VERSIONS, LedgerRow, refuse_other_formats
 from slackwater.tables.ledger.spans import Span
-from slackwater.tables.stores import is_local
-from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.tables.stores import is_local, map_concurrently
+from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.times import EPOCH
 
 # A year of daily runs is 365 files, of one row each, where nobody makes one of them.
@@ -242,3 +244,94 @@ def _table_of(file: StoredFiles) -> pa.Table:
         # It was written otherwise, or is missing, which this says as it should be said.
         return file.read(file.schema.names)
     return rows
+
+
+# The columns of a ledger row that an erasure of its rows revises.
+REVISED_COLUMNS = frozenset({"state_hash", "output_hash", "files", "windows_open", "timers_pending"})
+
+
+def revised_rows(rows: Sequence[LedgerRow], remainders: Remainders) -> list[LedgerRow]:
+    """`rows` with the hashes, files and counts of what erasures have left of them."""
+    return [revised_row(row, remainders) if row.run_id in remainders.of_runs else row for row in rows]
+
+
+def revised_row(row: LedgerRow, remainders: Remainders) -> LedgerRow:
+    return replace(
+        row,
+        state_hash=remainders.state_hash(row.run_id, row.state_hash),
+        output_hash=remainders.output_hash(row.run_id, row.output_hash),
+        files=remainders.files(row.run_id, row.files),
+        windows_open=row.windows_open - remainders.rows(row.run_id, "window_state"),
+        timers_pending=row.timers_pending - remainders.rows(row.run_id, "timers"),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class LiveRuns(Sequence[LedgerRow]):
+    """The run and close rows that make up a branch, in slice order. Equal to a list of the same rows.
+
+    Attributes:
+        files: the files of the ledger that hold them.
+        places: int64[n]: the place of each among the rows of `files`, counted from file to file.
+        remainders: what erasures have left of them.
+    """
+
+    files: Sequence[LedgerFile]
+    places: Longs
+    remainders: Remainders
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @overload
+    def __getitem__(self, place: int) -> LedgerRow: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Self: ...
+
+    def __getitem__(self, place: int | slice) -> LedgerRow | Self:
+        if isinstance(place, slice):
+            return self._at(self.places[place])
+        if "_rows" in self.__dict__:
+            return self._rows[place]
+        return revised_rows(rows_at(self.files, self.places[[place]]), self.remainders)[0]
+
+    def __iter__(self) -> Iterator[LedgerRow]:
+        return iter(self._rows)
+
+    def __eq__(self, other: object) -> bool:
+        return self._rows == list(other) if isinstance(other, Sequence) else NotImplemented
+
+    def __hash__(self) -> int:
+        raise TypeError("live runs are compared by their rows")
+
+    def where(self, is_wanted: Booleans) -> Self:
+        return self._at(self.places[is_wanted])
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """A column of all of them, n values, but none of `REVISED_COLUMNS`: those are read row by row."""
+        assert name not in REVISED_COLUMNS, name
+        kind = dict(schemas.RUNS)[name]
+        chunks = pa.chunked_array([file.column(name) for file in self.files], kind)
+        return chunks.take(pa.array(self.places))
+
+    def ends_after(self, since: datetime) -> Booleans:
+        """bool[n]: whether the slice of each ends after `since`."""
+        ends = self.column("slice_end")
+        is_later: Booleans = pc.greater(ends, pa.scalar(since, ends.type)).to_numpy()
+        return is_later
+
+    def times_ms(self, name: str) -> Longs:
+        """int64[n]: a column of times, without nulls, in milliseconds."""
+        times: Longs = self.column(name).cast(pa.int64()).to_numpy() // 1000
+        return times
+
+    @cached_property
+    def _rows(self) -> list[LedgerRow]:
+        return revised_rows(rows_at(self.files, self.places), self.remainders)
+
+    def _at(self, places: Longs) -> Self:
+        return type(self)(self.files, places, self.remainders)
+
+
+NO_RUNS = LiveRuns((), np.zeros(0, np.int64), Remainders())

@@ -21,8 +21,8 @@ from typing import Any
 
 from slackwater.errors import UsageError
 from slackwater.tables.ledger.erasures import ErasedRows, Remainders
-from slackwater.tables.ledger.live_runs import revised_row
-from slackwater.tables.ledger.row_kinds import RowKind
+from slackwater.tables.ledger.ledger_files import revised_row
+from slackwater.tables.ledger.rows import RowKind
 from slackwater.tables.ledger.rows import MAIN, Branch, Input, LedgerRow
 from slackwater.tables.ledger.spans import Spans, concatenation, since, up_to
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.tables.delta.folder import Folder
-from slackwater.tables.delta.foreign_commits import refuse_foreign
+from slackwater.tables.delta.foreign_changes import refuse_foreign
 from slackwater.tables.delta.open_table import OpenTable
 from slackwater.tables.delta.stored_files import StoredFiles, Within
 from slackwater.tables.errors import NoRuns
@@ -24,8 +24,8 @@ from slackwater.tables.ledger.ledger_files import (
     plain_values,
     rows_of_files,
 )
-from slackwater.tables.ledger.live_runs import LiveRuns, revised_rows
-from slackwater.tables.ledger.row_kinds import RowKind
+from slackwater.tables.ledger.ledger_files import LiveRuns, revised_rows
+from slackwater.tables.ledger.rows import RowKind
 from slackwater.tables.ledger.rows import MAIN, Branch, LedgerRow
 from slackwater.tables.ledger.spans import seq_numbers, seqs_of, spans_of
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs

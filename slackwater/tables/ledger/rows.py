@@ -1,5 +1,5 @@
-"""The row class of `runs`, the ledger, and its two other forms: JSON and the columns of the table. What a row
-means is the run protocol's business.
+"""The row class of `runs`, the ledger, with its kinds, and its two other forms: JSON and the columns of the
+table. What a row means is the run protocol's business.
 """
 
 import json
@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from enum import StrEnum
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -16,6 +17,41 @@ from slackwater.tables import schemas
 from slackwater.tables.errors import EarlierFormat, NewerFormat
 from slackwater.tables.ledger.erasures import ErasedRows
 from slackwater.tables.ledger.spans import Span, Spans, seqs_of
+
+
+class RowKind(StrEnum):
+    """What a row of `runs` is.
+
+    Attributes:
+        RUN, CLOSE: a slice, and the end of a lineage. They have panes and a snapshot, and continue their
+            branch; the other kinds have none.
+        PUBLISH: the runs of a branch become live on main, or `published` was corrected.
+        RESTORE: the runs are live on main that were live after an earlier row.
+        FORK, DROP: a branch begins; a branch is given up.
+        ERASE: rows are taken out of the tables and count as never written. The row's inputs are the versions
+            of the source that deleted these rows there: readers of the source take the rows as never written,
+            too.
+    """
+
+    RUN = "run"
+    CLOSE = "close"
+    PUBLISH = "publish"
+    RESTORE = "restore"
+    FORK = "fork"
+    DROP = "drop"
+    ERASE = "erase"
+
+
+# What a row is called, where its kind is no noun.
+_NOUNS = {RowKind.PUBLISH: "publication", RowKind.ERASE: "erasure"}
+
+
+def noun_of(kind: str) -> str:
+    return _NOUNS.get(RowKind(kind), kind)
+
+
+RUN_KINDS = frozenset({RowKind.RUN, RowKind.CLOSE})
+
 
 MAIN = "main"
 

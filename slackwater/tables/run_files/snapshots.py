@@ -19,7 +19,7 @@ from slackwater.tables.delta.stored_files import StoredFiles, Within
 from slackwater.tables.delta.written_files import WrittenFile
 from slackwater.tables.errors import CommitConflict, DamagedSnapshot, SnapshotGone
 from slackwater.tables.ledger.rows import LedgerRow
-from slackwater.tables.run_files.hashed_rows import as_hashed
+from slackwater.tables.run_files.staging import as_hashed
 from slackwater.tables.run_files.rewriting import describe_file
 from slackwater.tables.run_files.staging import scan_staged
 from slackwater.tables.schemas import SNAPSHOT_TABLES

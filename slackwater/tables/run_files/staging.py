@@ -1,17 +1,22 @@
-"""Writes and reads the rows that a run stages, and packs its ledger row for `attempts`.
+"""Writes and reads the rows that a run stages, gives them to its content hash, and packs its ledger row for
+`attempts`.
 
 A run writes files of its own. Files of the snapshot are in the partition of the run's run_id. In panes, late
 rows, quarantine and side outputs `run_id` is a column, because upkeep may merge the files of several runs.
+
+A kind of pane that was renamed is hashed under its former name, and a column that source progress has gained
+only where it says something: hashes that earlier versions recorded stay the hashes of their runs.
 """
 
 import json
 import uuid
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slackwater.tables.delta.parquet import (
     check_footer,
@@ -27,6 +32,27 @@ from slackwater.tables.ledger.rows import LedgerRow
 from slackwater.tables.schemas import partitioned_by
 from slackwater.tables.stores import filesystem
 from slackwater.tables.warehouse import Tables
+
+EMITTED_KIND: Final = "emitted"  # the kind of panes that a KeyedProcessFunction has emitted
+# Kind → its name in hashes, and in panes of versions before.
+FORMER_KINDS: Final[Mapping[str, str]] = {EMITTED_KIND: "count"}
+_CARRIED_WATERMARK: Final = "carried_watermark"
+
+
+def as_hashed(table: str, rows: pa.Table) -> pa.Table:
+    """Rows of `table` for `ContentHash.add`."""
+    if table == "source_progress" and _CARRIED_WATERMARK in rows.column_names:
+        watermarks = rows.column(_CARRIED_WATERMARK)
+        return rows.drop_columns([_CARRIED_WATERMARK]) if watermarks.null_count == len(watermarks) else rows
+    if table != "panes":
+        return rows
+    kinds = rows.column("kind")
+    for kind, former_kind in FORMER_KINDS.items():
+        is_renamed = pc.equal(kinds, kind)
+        if pc.any(is_renamed).as_py():
+            kinds = pc.if_else(is_renamed, former_kind, kinds.cast(pa.string()))
+    return rows.set_column(rows.schema.get_field_index("kind"), "kind", kinds)
+
 
 # Tasks choose row groups by this column. For all others the bounds of the file in Delta's log are enough: a
 # file is seldom more than one row group.

@@ -23,7 +23,7 @@ from slackwater.engine.transport.in_processes import InProcesses
 from slackwater.engine.transport.task_errors import TaskFailed
 from slackwater.engine.transport.task_processes import TaskProcesses
 from slackwater.errors import OutOfMemory
-from slackwater.runtime.user_code import pickled
+from slackwater.runtime.packaging import pickled
 from slackwater.windowing.errors import UserCodeError
 from tests.engine.transport.test_transport import (
     ROWS,
@@ -272,7 +272,7 @@ import sys
 from functools import partial
 from slackwater.engine.transport.in_processes import InProcesses
 from slackwater.engine.transport.task_processes import TaskProcesses
-from slackwater.runtime.user_code import pickled
+from slackwater.runtime.packaging import pickled
 
 def task(folder, number):
     import os, time

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 
 from slackwater.inspection.sql.locked_database import LockedDatabase
 from slackwater.tables.delta.stored_files import StoredFiles, actions_of
-from slackwater.tables.file_relations import relation
+from slackwater.tables.sql import relation
 from slackwater.tables.stores import filesystem
 
 RUNS, ROWS = 3, 6_000_000

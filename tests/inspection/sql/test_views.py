@@ -15,7 +15,7 @@ from slackwater.inspection.sql import view_sources
 from slackwater.inspection.sql.statement_errors import NotAStatement
 from slackwater.inspection.sql.view_sources import LIVE_VIEWS, SNAPSHOT_VIEWS, NotAView
 from slackwater.inspection.sql.views import LineageViews
-from slackwater.tables.delta.foreign_commits import TOKEN
+from slackwater.tables.delta.foreign_changes import TOKEN
 from slackwater.tables.errors import DamagedFile, NoRuns
 from tests.integration.stored import Row, StoredTables, plain
 from tests.warehouses.earlier import unpacked

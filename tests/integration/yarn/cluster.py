@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
-from slackwater.runtime.cache import cache
+from slackwater.runtime.settings import cache
 from slackwater.runtime.java import find_java
 from tests.integration.command import environment
 

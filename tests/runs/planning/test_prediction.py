@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.runs.planning.prediction import RUNS, predict
+from slackwater.runs.planning.plan import RUNS, predict
 from slackwater.tables.ledger.rows import LedgerRow
 from tests.tables.ledger.ledger_rows import run_row
 

@@ -20,7 +20,7 @@ from slackwater.runs.publishing.roll_forward import RollForward
 from slackwater.runs.restating import backfill
 from slackwater.runs.restating.backfill import MainMoved
 from slackwater.runs.restating.publish_branch import ChangedSinceShown
-from slackwater.runs.staging.rejection import SliceRejected
+from slackwater.runs.staging.staged_slice import SliceRejected
 from slackwater.runs.staging.run import Runner, wall_clock
 from slackwater.tables.ledger.attempts import Attempt, AttemptsWriter
 from slackwater.tables.ledger.writer import LedgerWriter

@@ -4,7 +4,7 @@ it.
 
 import pytest
 
-from slackwater.runs.restating import convergence
+from slackwater.runs.restating.restatement import DIFFERENT_STATE, OTHER_CODE, why_not_converged
 from slackwater.tables.ledger.rows import LedgerRow
 from tests.tables.ledger.ledger_rows import run_row
 
@@ -23,7 +23,7 @@ def why_not(
     again: str | None = None,
     **options: bool,
 ) -> str | None:
-    return convergence.why_not(own, there, later, lambda row: again, **options)
+    return why_not_converged(own, there, later, lambda row: again, **options)
 
 
 OWN = [run("b1", "other"), run("b2", "state")]
@@ -37,8 +37,8 @@ def test_equal_state_and_equal_code_behind_it_is_convergence() -> None:
 
 @pytest.mark.parametrize("state", ["other", None])
 def test_another_state_is_none(state: str | None) -> None:
-    assert why_not(own=[OWN[0], run("b2", state)], there=THERE, later=LATER) == convergence.DIFFERENT_STATE
-    assert why_not(own=[run("b2", None)], there=run("m2", None), later=LATER) == convergence.DIFFERENT_STATE
+    assert why_not(own=[OWN[0], run("b2", state)], there=THERE, later=LATER) == DIFFERENT_STATE
+    assert why_not(own=[run("b2", None)], there=run("m2", None), later=LATER) == DIFFERENT_STATE
 
 
 @pytest.mark.parametrize("changed", [{"code_hash": "newer"}, {"config_hash": "newer"}])
@@ -47,7 +47,7 @@ def test_other_code_or_settings_anywhere_are_none_unless_waived(changed: dict[st
     own = [run("b1", "other", **(changed if which == "an earlier run of the branch" else {}))]
     own.append(run("b2", "state", **(changed if which == "its last run" else {})))
     later = [LATER[0], run("m4", "latest", **(changed if which == "a later run of main" else {}))]
-    assert why_not(own=own, there=THERE, later=later) == convergence.OTHER_CODE
+    assert why_not(own=own, there=THERE, later=later) == OTHER_CODE
     assert why_not(own=own, there=THERE, later=later, whatever_the_code=True) is None
 
 
@@ -63,4 +63,4 @@ def test_the_source_is_asked_only_when_all_else_is_equal() -> None:
     def refuse(row: LedgerRow) -> str | None:
         raise AssertionError("the source was asked")
 
-    assert convergence.why_not([run("b2", "other")], THERE, LATER, refuse) == convergence.DIFFERENT_STATE
+    assert why_not_converged([run("b2", "other")], THERE, LATER, refuse) == DIFFERENT_STATE

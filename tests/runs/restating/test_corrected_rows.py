@@ -16,7 +16,7 @@ from slackwater.engine.source import row_changes
 from slackwater.engine.source.pinned_source import PinnedSource, SourceRewritten
 from slackwater.engine.source.pinning import pin
 from slackwater.engine.source.row_changes import row_changes_since
-from slackwater.runs.lineage.recorded_run import recorded_slice
+from slackwater.runs.lineage.verify import recorded_slice
 from slackwater.runs.staging.stragglers import find_stragglers
 from tests.runs.world import DAILY, Event, World, every_hour, ms, perfect
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from slackwater.pipelines import expect
-from slackwater.runs.staging.rejection import SliceRejected
+from slackwater.runs.staging.staged_slice import SliceRejected
 from tests.runs.world import DAILY, HOUR, Event, World, every_hour, moment
 
 SALE = Event(20.5, 21, 200, "a", 99)

@@ -20,7 +20,7 @@ from slackwater.runs.planning.plan_range import RangePlanner
 from slackwater.runs.publishing.roll_forward import RollForward
 from slackwater.runs.staging import collected_mark
 from slackwater.runs.staging.declarations import Declarations
-from slackwater.runs.staging.rejection import SliceRejected
+from slackwater.runs.staging.staged_slice import SliceRejected
 from slackwater.tables.run_files.staging import read_staged
 from slackwater.windowing import EventTimeSessionWindows, SlidingEventTimeWindows
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK

@@ -27,10 +27,10 @@ from slackwater.engine.transport.in_process import InProcess
 from slackwater.errors import UsageError
 from slackwater.pipelines import agg, expect
 from slackwater.pipelines.registry import config_hash
-from slackwater.runs.lineage.close import close
+from slackwater.runs.lineage.moves import close
 from slackwater.runs.lineage.maintain import Maintenance
 from slackwater.runs.lineage.moves import Moves
-from slackwater.runs.lineage.recorded_run import CannotRepeat
+from slackwater.runs.lineage.verify import CannotRepeat
 from slackwater.runs.lineage.table_checks import TableChecks
 from slackwater.runs.lineage.verify import Verifier
 from slackwater.runs.planning.plan_range import RangePlanner

@@ -14,7 +14,7 @@ from slackwater.engine.columnar import ColumnarEngine
 from slackwater.inspection.inspection import Inspection
 from slackwater.pipelines import Pipeline, expect
 from slackwater.pipelines.errors import PipelineError
-from slackwater.runs.staging.rejection import SliceRejected
+from slackwater.runs.staging.staged_slice import SliceRejected
 from slackwater.windowing import TumblingProcessingTimeWindows
 from tests.runs.world import DAILY, HOUR, SCHEMA, Event, World, every_hour, moment
 

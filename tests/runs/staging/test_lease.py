@@ -15,7 +15,7 @@ from slackwater.tables import schemas
 from slackwater.tables.delta.folder import Folder
 from slackwater.tables.errors import WarehouseNotWritable
 from slackwater.tables.ledger.attempts import Attempt, AttemptsWriter
-from slackwater.tables.ledger.owners import this_process
+from slackwater.tables.ledger.attempts import this_process
 from tests.tables.ledger.ledger_rows import clock, day
 
 

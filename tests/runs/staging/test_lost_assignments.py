@@ -14,7 +14,7 @@ from slackwater.engine.columnar.families import Part, RangeInput
 from slackwater.engine.columnar.fixed import FixedFamily
 from slackwater.engine.operator import OperatorEngine
 from slackwater.inspection.inspection import Inspection
-from slackwater.runs.staging.rejection import SliceRejected
+from slackwater.runs.staging.staged_slice import SliceRejected
 from slackwater.windowing.columnar.window_columns import rows_of
 from slackwater.windowing.runtime.window_log import WindowLog
 from tests.runs.world import DAILY, World, every_hour

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from slackwater.tables.delta.concurrency import map_concurrently
+from slackwater.tables.stores import map_concurrently
 
 
 def test_results_come_in_the_order_of_their_items() -> None:

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from slackwater.tables.delta.partitions import by_partition, folder_of
+from slackwater.tables.delta.written_files import by_partition, folder_of
 
 
 def test_rows_are_told_apart_by_their_partition_and_keep_their_order() -> None:

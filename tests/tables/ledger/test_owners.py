@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.tables.ledger import owners
-from slackwater.tables.ledger.owners import is_dead, owner_of, this_process
+from slackwater.tables.ledger import attempts
+from slackwater.tables.ledger.attempts import is_dead, owner_of, this_process
 
 
 def start_ticks(pid: int) -> str:
@@ -60,7 +60,7 @@ def test_of_an_owner_that_names_no_place_nothing_is_known() -> None:
 
 
 def test_where_the_kernel_names_no_place_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owners, "process_place", lambda: "")
+    monkeypatch.setattr(attempts, "process_place", lambda: "")
     assert not is_dead(owner_of(ended_process(), "1"))
 
 

@@ -11,10 +11,9 @@ from typing import Any
 
 from airflow.sdk import DAG
 
-from slackwater.airflow.settings import DagOptions
 from slackwater.airflow.restate import restatement_dag
 from slackwater.airflow.scheduled import scheduled_dag
-from slackwater.airflow.settings import RESTATE, Settings, SettingsError, read
+from slackwater.airflow.settings import RESTATE, DagOptions, Settings, SettingsError, read
 from slackwater.airflow.upkeep import health_dag, maintain_dag
 from slackwater.pipelines import Pipeline
 from slackwater.pipelines.errors import PipelineError

@@ -46,8 +46,8 @@ def _view(destination: str, page: str) -> dict[str, str]:
 
 
 # Airflow fills in the names in braces.
-_OF_DAG = DAG_PAGE.format(dag_id="{DAG_ID}")
-_OF_DAG_RUN = DAG_RUN_PAGE.format(dag_id="{DAG_ID}", run_id="{RUN_ID}")
+_DAG_PAGE = DAG_PAGE.format(dag_id="{DAG_ID}")
+_DAG_RUN_PAGE = DAG_RUN_PAGE.format(dag_id="{DAG_ID}", run_id="{RUN_ID}")
 
 
 class SlackwaterPlugin(AirflowPlugin):
@@ -57,8 +57,8 @@ class SlackwaterPlugin(AirflowPlugin):
     fastapi_apps = [{"app": LazyPages(), "url_prefix": PREFIX, "name": "Slackwater"}]  # noqa: RUF012
     external_views = [  # noqa: RUF012
         _view("nav", "/"),
-        _view("dag", _OF_DAG),
-        _view("task", _OF_DAG),
-        _view("dag_run", _OF_DAG_RUN),
-        _view("task_instance", _OF_DAG_RUN),
+        _view("dag", _DAG_PAGE),
+        _view("task", _DAG_PAGE),
+        _view("dag_run", _DAG_RUN_PAGE),
+        _view("task_instance", _DAG_RUN_PAGE),
     ]

@@ -1,5 +1,5 @@
-"""The restate DAG of a pipeline, only started by hand, and its tasks: `restate` replays a range again on a branch
-and publishes it at once, `conclude` succeeds or fails with it.
+"""The restate DAG of a pipeline, only started by hand, and its tasks: `restate` replays a range again on a
+branch and publishes it at once, `conclude` succeeds or fails with it.
 
 The branch in the ledger is the truth: a run that is repeated or killed goes on after its last finished slice.
 """

@@ -11,8 +11,7 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, Param
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from slackwater.airflow.assets import arrival_until, published_asset, source_assets
-from slackwater.airflow.settings import DagOptions
-from slackwater.airflow.settings import Settings
+from slackwater.airflow.settings import DagOptions, Settings
 from slackwater.airflow.tasks.announce import AnnounceOperator
 from slackwater.airflow.tasks.deliver import deliver
 from slackwater.airflow.tasks.publish import PublishOperator

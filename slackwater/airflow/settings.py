@@ -1,5 +1,6 @@
 """Every parameter of the DAGs, in one place: what a DAG file gives `dags`, environment variables of Airflow's
-processes, read at each parse, and what a team sets beside what its pipelines declare: values of Airflow's own.
+processes, read at each parse, and what a team sets beside what its pipelines declare: values of Airflow's
+own.
 
 Not Airflow Variables, which would cost each parse a query. No credentials: those are in the environment or in
 Airflow's connections.

@@ -1,5 +1,6 @@
-"""The DAGs of a whole warehouse, one that keeps its tables small and one that fails while a pipeline is red, and
-their tasks. Each task is one command that needs no Spark; what upkeep and health mean is said by the commands.
+"""The DAGs of a whole warehouse, one that keeps its tables small and one that fails while a pipeline is red,
+and their tasks. Each task is one command that needs no Spark; what upkeep and health mean is said by the
+commands.
 """
 
 import json

@@ -115,7 +115,7 @@ def _restate(
     work = opened_pipeline.backfill(request, output.say_meanwhile)
 
     def results() -> VerbResults:
-        return VerbResults.of_slices(work.staged_slices, work.publications)
+        return VerbResults.from_slices(work.staged_slices, work.publications)
 
     with (
         opened_pipeline.delivering(options.warn, delivers=delivers),

@@ -18,8 +18,7 @@ import click
 
 from slackwater.errors import SlackwaterError, out_of_memory, without_credentials
 from slackwater.runtime.memory import keep_heap
-from slackwater.runtime.process_end import end_with_parent
-from slackwater.runtime.process_end import end_if_stalled
+from slackwater.runtime.process_end import end_if_stalled, end_with_parent
 from slackwater.tables.errors import DamagedFile, NoRuns
 from slackwater.tables.storage_errors import is_failure, unforeseen
 from slackwater.windowing.errors import ConfigurationError, WindowingError

@@ -169,5 +169,5 @@ def _rows_stand_once(warehouse: "Warehouse", pipeline: "Pipeline") -> str | None
         tables = warehouse.stored_tables(pipeline.name, pipeline.side_columns)
     except NoRuns:
         return None
-    RollForward.of_stored(pipeline, tables).uniqueness.require()
+    RollForward.from_stored(pipeline, tables).uniqueness.require()
     return "every row of runs, corrections and published is there once"

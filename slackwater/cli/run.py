@@ -112,7 +112,7 @@ def _catch_up(
     publishes = request.publish and request.branch == MAIN
 
     def results() -> VerbResults:
-        return VerbResults.of_slices(work.staged_slices, work.committed_rows if publishes else ())
+        return VerbResults.from_slices(work.staged_slices, work.committed_rows if publishes else ())
 
     with (
         opened_pipeline.delivering(options.warn, delivers=request.publish and delivers),

@@ -23,8 +23,7 @@ from slackwater.runs.lineage.catch_up import CatchUpRequest
 from slackwater.runs.opened_pipeline import OpenedPipeline
 from slackwater.runtime import memory
 from slackwater.tables.errors import NoRuns
-from slackwater.tables.ledger.rows import RowKind
-from slackwater.tables.ledger.rows import MAIN
+from slackwater.tables.ledger.rows import MAIN, RowKind
 from slackwater.windowing.times import to_datetime, to_ms
 
 PIPELINE = "tollgates"

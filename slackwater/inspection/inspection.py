@@ -15,8 +15,7 @@ from slackwater.inspection import snapshot_diff
 from slackwater.readable import time_text
 from slackwater.runs.publishing.change_summary import change_summaries
 from slackwater.tables.delta.stored_files import Within
-from slackwater.tables.ledger.rows import RUN_KINDS, noun_of
-from slackwater.tables.ledger.rows import MAIN, Branch, LedgerRow
+from slackwater.tables.ledger.rows import MAIN, RUN_KINDS, Branch, LedgerRow, noun_of
 from slackwater.tables.ledger.spans import Span, Spans, seqs_of
 from slackwater.tables.named_keys import is_key, key_scalars
 from slackwater.tables.run_files.snapshots import snapshot_files, stored_snapshot

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from slackwater.tables.arrow_values import python_rows
 from slackwater.tables.delta.stored_files import StoredFiles, Within
 from slackwater.tables.sql import quoted, relation, sql_equality
-from slackwater.tables.arrow_values import python_rows
 from slackwater.tables.stores import is_local
 
 if TYPE_CHECKING:

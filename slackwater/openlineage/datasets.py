@@ -49,7 +49,7 @@ from slackwater.tables.ledger.reader import LedgerReader
 from slackwater.tables.ledger.rows import Input, LedgerRow
 from slackwater.tables.ledger.spans import seqs_of
 from slackwater.tables.schemas import side_table
-from slackwater.tables.warehouse import Tables, Warehouse
+from slackwater.tables.warehouse import Warehouse
 from slackwater.windowing.times import MILLISECOND
 
 PUBLISHED = "published"
@@ -188,11 +188,11 @@ class Datasets:
                     },
                 )
             )
-        outputs[0].outputFacets = {
-            "outputStatistics": output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
-                rowCount=_changed_rows(tables, publications)
-            )
-        }
+        changed_rows = sum(summary.total for summary in change_summaries(tables, publications).values())
+        statistics = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
+            rowCount=changed_rows
+        )
+        outputs[0].outputFacets = {"outputStatistics": statistics}
         return outputs
 
     def _lineage_facet(
@@ -246,8 +246,3 @@ def _schema_facet(schema: pa.Schema) -> schema_dataset.SchemaDatasetFacet:
             schema_dataset.SchemaDatasetFacetFields(name=field.name, type=field.type.type) for field in fields
         ]
     )
-
-
-def _changed_rows(tables: Tables, publications: Sequence[LedgerRow]) -> int:
-    """How many rows of `published` the `publications` have inserted, updated or withdrawn."""
-    return sum(summary.total for summary in change_summaries(tables, publications).values())

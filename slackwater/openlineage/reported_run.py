@@ -1,5 +1,5 @@
-"""One run in OpenLineage's sense: a verb on a pipeline, with a START event and an event of its end. Its job is
-the verb on that pipeline.
+"""One run in OpenLineage's sense: a verb on a pipeline, with a START event and an event of its end. Its job
+is the verb on that pipeline.
 
 Events are sent from a thread of its own, so that no run waits for a server while it works, nor for long when
 it is done.
@@ -25,7 +25,6 @@ from openlineage.client.event_v2 import (
     set_producer,
 )
 from openlineage.client.facet_v2 import (
-    JobFacet,
     RunFacet,
     error_message_run,
     job_type_job,
@@ -123,10 +122,11 @@ class ReportedRun:
         self._datasets = Datasets(opened_pipeline)
         parent = _parent_facet(warn)
         namespace = "default" if parent is None else parent.job.namespace
+        job_type = job_type_job.JobTypeJobFacet("BATCH", "SLACKWATER", verb.upper())
         self._job = Job(
             namespace=os.environ.get("OPENLINEAGE_NAMESPACE") or namespace,
             name=f"slackwater.{opened_pipeline.name}.{verb}",
-            facets={"jobType": _job_type(verb)},
+            facets={"jobType": job_type},
         )
         self._run_id = str(generate_new_uuid())
         self._run_facets: dict[str, RunFacet] = {
@@ -180,12 +180,6 @@ class ReportedRun:
                 outputs=outputs if self._publishes else [],
             )
         )
-
-
-def _job_type(verb: str) -> JobFacet:
-    return job_type_job.JobTypeJobFacet(
-        processingType="BATCH", integration="SLACKWATER", jobType=verb.upper()
-    )
 
 
 def _parent_facet(warn: Warn) -> parent_run.ParentRunFacet | None:

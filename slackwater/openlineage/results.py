@@ -24,5 +24,5 @@ class VerbResults:
     checks: Sequence[Check] = ()
 
     @classmethod
-    def of_slices(cls, slices: Sequence[StagedSlice], publications: Sequence[LedgerRow]) -> Self:
+    def from_slices(cls, slices: Sequence[StagedSlice], publications: Sequence[LedgerRow]) -> Self:
         return cls([item.row for item in slices], publications, [c for item in slices for c in item.checks])

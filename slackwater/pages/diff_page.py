@@ -175,7 +175,7 @@ def _branch(request: Request, view: PipelineView, name: str, page: int) -> Mappi
         raise HTTPException(
             400, f"{view.name} is not registered here, and a branch is compared by its declaration."
         )
-    roll_forward = RollForward.of_stored(declaration, tables)
+    roll_forward = RollForward.from_stored(declaration, tables)
     publisher = BranchPublisher(declaration, view.site.warehouse, tables, roll_forward)
     publication = publisher.publication_of(name)
     heading = f"main → branch {name}"

@@ -18,8 +18,7 @@ from slackwater.pages.frame.site import PipelineInPath, PipelineView, RestateFor
 from slackwater.pages.run_flows import rows_flow, windows_flow
 from slackwater.readable import count_text, time_text
 from slackwater.runs.staging.slices import iso
-from slackwater.tables.ledger.rows import RUN_KINDS, RowKind
-from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.ledger.rows import RUN_KINDS, LedgerRow, RowKind
 from slackwater.windowing.times import to_ms
 
 router = APIRouter()

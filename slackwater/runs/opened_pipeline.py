@@ -23,10 +23,9 @@ from slackwater.pipelines import Pipeline, registry
 from slackwater.pipelines.registry import Registry
 from slackwater.pipelines.suites import require_library
 from slackwater.runs.lineage.catch_up import CatchUp, CatchUpRequest
-from slackwater.runs.lineage.moves import close
 from slackwater.runs.lineage.erasure import Erasure
 from slackwater.runs.lineage.maintain import Maintenance
-from slackwater.runs.lineage.moves import Moves
+from slackwater.runs.lineage.moves import Moves, close
 from slackwater.runs.lineage.table_checks import TableChecks
 from slackwater.runs.lineage.verify import Verifier
 from slackwater.runs.planning.plan_range import RangePlanner
@@ -44,9 +43,9 @@ from slackwater.runs.staging.run import Runner
 from slackwater.runs.staging.shapes import checked_sources
 from slackwater.runtime.settings import is_local, task_environment, tasks_here
 from slackwater.sinks.errors import rows_set_aside
+from slackwater.tables.damaged_tables import take_back_tables
 from slackwater.tables.errors import NoRuns
 from slackwater.tables.ledger.rows import LedgerRow
-from slackwater.tables.damaged_tables import take_back_tables
 from slackwater.tables.warehouse import Tables, Warehouse
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
 Lines = Callable[[str], object]
 
 # What tasks import, besides the user's own code.
-_OF_TASKS = (planner.__name__, "pyspark.cloudpickle")
+_TASK_IMPORTS = (planner.__name__, "pyspark.cloudpickle")
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ class OpenedPipeline:
 
     @cached_property
     def roll_forward(self) -> RollForward:
-        return RollForward.of_stored(self.pipeline, self.tables, self._portion_tasks())
+        return RollForward.from_stored(self.pipeline, self.tables, self._portion_tasks())
 
     @property
     def config_hash(self) -> str:
@@ -170,10 +169,8 @@ class OpenedPipeline:
         return Publisher(self.name, self.tables, self.roll_forward, declarations=self._declarations())
 
     def delivery(self) -> Delivery:
-        return Delivery(self.pipeline, self.tables, self.warehouse.root, parallel=self._delivering_tasks())
-
-    def _delivering_tasks(self) -> Parallel | None:
-        return None if self._on == "here" else spark_tasks(self.name)
+        parallel = None if self._on == "here" else spark_tasks(self.name)
+        return Delivery(self.pipeline, self.tables, self.warehouse.root, parallel=parallel)
 
     @contextmanager
     def delivering(self, warn: Lines, *, delivers: bool = True) -> Iterator[None]:
@@ -223,7 +220,7 @@ class OpenedPipeline:
     def table_checks(self) -> TableChecks:
         sides = tuple(self.pipeline.side_columns)
         tables = self.warehouse.tables_with_foreign_commits(self.name, sides)
-        roll_forward = RollForward.of_stored(self.pipeline, tables, self._portion_tasks())
+        roll_forward = RollForward.from_stored(self.pipeline, tables, self._portion_tasks())
         return TableChecks(self.name, tables, roll_forward, sides)
 
     def verifier(self) -> Verifier:
@@ -259,7 +256,7 @@ def _processes() -> InProcesses:
             tasks_here(),
             lambda task: pickled(task, registry.loaded_by_value()),
             task_environment(),
-            _OF_TASKS,
+            _TASK_IMPORTS,
         )
     )
 
@@ -292,8 +289,8 @@ def spark_tasks(pipeline: str) -> Parallel | None:
 def _session(app: str) -> "SparkSession":
     """The Spark session, whose executors compute with the driver's versions and have the user's code."""
     from slackwater.runtime.executors import check_executors
-    from slackwater.runtime.session import session
     from slackwater.runtime.packaging import ship
+    from slackwater.runtime.session import session
 
     spark = session(app)
     if not is_local(spark.sparkContext.master):

@@ -72,19 +72,19 @@ class ExecutorPython:
         if not self.python:
             return f"{self.executable} does not run there. {_OTHER_PYTHON}"
         if _minor(self.python) != _minor(_python_of_driver()):
-            of_driver = _python_of_driver()
+            driver_python = _python_of_driver()
             return (
-                f"{self.executable} is Python {self.python} where the driver has {of_driver}. Install Python "
-                f"{_minor(of_driver)} there. {_OTHER_PYTHON}"
+                f"{self.executable} is Python {self.python} where the driver has {driver_python}. Install "
+                f"Python {_minor(driver_python)} there. {_OTHER_PYTHON}"
             )
         differing = _differing(self.packages)
         if not differing:
             return None
         differences = ", ".join(
             f"no {name}"
-            if of_executor is None
-            else f"{name} {of_executor} where the driver has {driver_version}"
-            for name, (driver_version, of_executor) in differing.items()
+            if executor_version is None
+            else f"{name} {executor_version} where the driver has {driver_version}"
+            for name, (driver_version, executor_version) in differing.items()
         )
         pins = " ".join(f"{name}=={driver_version}" for name, (driver_version, _) in differing.items())
         command = f"{shlex.quote(self.executable)} -m pip install {pins}"
@@ -201,11 +201,11 @@ def _answers(lines: Sequence[str], command: str) -> dict[tuple[str, str], Execut
 
 def _differing(packages: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str | None]]:
     """Package → (the driver's version, the executor's), of those in which they differ."""
-    of_executor = dict(packages)
+    executor_versions = dict(packages)
     return {
-        name: (version, of_executor.get(name))
+        name: (version, executor_versions.get(name))
         for name, version in versions().items()
-        if name in PACKAGES and of_executor.get(name) != version
+        if name in PACKAGES and executor_versions.get(name) != version
     }
 
 

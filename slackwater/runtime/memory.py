@@ -1,5 +1,5 @@
-"""How much memory a task may take, and what an executor of Spark needs for it beside the heap of its JVM; and a
-heap that keeps for the next batch what one batch has freed.
+"""How much memory a task may take, and what an executor of Spark needs for it beside the heap of its JVM; and
+a heap that keeps for the next batch what one batch has freed.
 
     memory of an executor | the JVM's heap        | 384 MB of the JVM | task | task |
     Spark calls it        | spark.executor.memory | spark.executor.memoryOverhead |
@@ -7,8 +7,8 @@ heap that keeps for the next batch what one batch has freed.
 A task runs in a Python process, which the JVM's heap does not hold. Nothing here starts anything.
 
 Fresh pages for each batch would take a quarter of a replay's CPU time and more. `keep_heap` is for processes
-that replay on threads; Spark's tasks get the same by their environment (`slackwater.runtime.settings`). Call it
-first in a process: Arrow chooses its heap at import, and what was imported before stays with the old one.
+that replay on threads; Spark's tasks get the same by their environment (`slackwater.runtime.settings`). Call
+it first in a process: Arrow chooses its heap at import, and what was imported before stays with the old one.
 """
 
 import ctypes

@@ -27,7 +27,9 @@ def end_with_parent() -> None:
     if ancestor is not None:
         is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
         parent = os.getppid() if is_submitted else int(ancestor)
-        threading.Thread(target=_watch_parent, args=(parent, int(ancestor)), name="parent", daemon=True).start()
+        threading.Thread(
+            target=_watch_parent, args=(parent, int(ancestor)), name="parent", daemon=True
+        ).start()
 
 
 def _watch_parent(parent: int, ancestor: int) -> None:

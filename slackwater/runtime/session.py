@@ -1,7 +1,7 @@
 """Makes the one Spark session that every command, job and test uses; imports pyspark at the first call.
 
-Of secret settings a JVM that this process starts reads a file that only this user can read, because every user
-of the machine can read the arguments of a process.
+Of secret settings a JVM that this process starts reads a file that only this user can read, because every
+user of the machine can read the arguments of a process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 from weakref import WeakKeyDictionary, WeakSet
 
-from slackwater.runtime.settings import cache
 from slackwater.runtime.executors import cluster_errors
 from slackwater.runtime.jars import jar_locations, spark_home
 from slackwater.runtime.java import java_home
@@ -29,12 +28,13 @@ from slackwater.runtime.packaging import package_zip
 from slackwater.runtime.settings import (
     LOCAL_SETTINGS,
     SETTINGS,
+    cache,
+    choose_log_file,
     chosen_master,
     conf_of_environment,
     driver_options,
     is_local,
 )
-from slackwater.runtime.settings import choose_log_file
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -52,16 +52,16 @@ SETTINGS: Mapping[str, str] = {
     "spark.log.structuredLogging.enabled": "false",
 }
 
-_OF_ENVIRONMENT = "spark.executorEnv."
+_ENVIRONMENT_PREFIX = "spark.executorEnv."
 SPARK_LOG_FILE = "SLACKWATER_SPARK_LOG_FILE"
 
 
 def task_environment() -> dict[str, str]:
     """The variables of a process that runs tasks, as SETTINGS gives them to Spark's."""
     return {
-        name.removeprefix(_OF_ENVIRONMENT): value
+        name.removeprefix(_ENVIRONMENT_PREFIX): value
         for name, value in SETTINGS.items()
-        if name.startswith(_OF_ENVIRONMENT)
+        if name.startswith(_ENVIRONMENT_PREFIX)
     }
 
 

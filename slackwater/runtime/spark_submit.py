@@ -14,8 +14,7 @@ from slackwater.runtime.jars import jar_locations, spark_home
 from slackwater.runtime.java import java_home
 from slackwater.runtime.memory import cluster_settings
 from slackwater.runtime.packaging import SubmitSettings, submit_settings
-from slackwater.runtime.settings import CLUSTER_DRIVER_OPTIONS, LOCAL_SETTINGS, is_local
-from slackwater.runtime.settings import choose_log_file
+from slackwater.runtime.settings import CLUSTER_DRIVER_OPTIONS, LOCAL_SETTINGS, choose_log_file, is_local
 
 
 def command(arguments: Sequence[str], settings: SubmitSettings) -> list[str]:
@@ -69,14 +68,16 @@ def _cores(arguments: Sequence[str]) -> int:
 def _setting(arguments: Sequence[str], option: str, key: str) -> str | None:
     """What the caller says by an option, else by a property, else in a properties file."""
     pairs = list(pairwise(arguments))
-    of_option = [value for name, value in pairs if name == option]
+    option_values = [value for name, value in pairs if name == option]
     properties = [value.partition("=") for name, value in pairs if name == "--conf"]
     files = [Path(value) for name, value in pairs if name == "--properties-file"]
     lines = [
         line.split(maxsplit=1) for file in files if file.is_file() for line in file.read_text().splitlines()
     ]
-    of_file = [line[1].strip() for line in lines if len(line) > 1 and line[0] == key]
-    values = of_option[-1:] or [value for name, _, value in properties if name == key][-1:] or of_file[-1:]
+    file_values = [line[1].strip() for line in lines if len(line) > 1 and line[0] == key]
+    values = (
+        option_values[-1:] or [value for name, _, value in properties if name == key][-1:] or file_values[-1:]
+    )
     return values[0] if values else None
 
 

@@ -37,13 +37,13 @@ def versions() -> Mapping[str, str]:
     return {**package_versions, "slackwater": _digest_of_our_code()}
 
 
-def check_versions(of_driver: Mapping[str, str]) -> None:
+def check_versions(driver_versions: Mapping[str, str]) -> None:
     """Compare the driver's versions with this executor's, on the executor; raises DifferentVersions."""
-    of_executor = versions()
+    executor_versions = versions()
     differing = {
-        name: (driver_version, of_executor[name])
-        for name, driver_version in of_driver.items()
-        if of_executor.get(name, driver_version) != driver_version
+        name: (driver_version, executor_versions[name])
+        for name, driver_version in driver_versions.items()
+        if executor_versions.get(name, driver_version) != driver_version
     }
     if differing:
         differences = ", ".join(
@@ -60,10 +60,10 @@ def check_versions(of_driver: Mapping[str, str]) -> None:
 
 def with_version_check(work: bytes) -> Work:
     """The pickled `work` as executors run it: versions are compared before any of it is unpickled."""
-    of_driver = versions()
+    driver_versions = versions()
 
     def run(items: Iterator[Any]) -> Iterator[Any]:
-        check_versions(of_driver)
+        check_versions(driver_versions)
         yield from pickle.loads(work)(items)
 
     return run

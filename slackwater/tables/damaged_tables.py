@@ -1,6 +1,6 @@
-"""The ways on where somebody else has touched the tables of a pipeline: a damaged file is explained by the run
-whose rows it holds and the command that makes them again, and changed tables are taken back to what runs have
-written.
+"""The ways on where somebody else has touched the tables of a pipeline: a damaged file is explained by the
+run whose rows it holds and the command that makes them again, and changed tables are taken back to what runs
+have written.
 """
 
 import re

@@ -39,7 +39,7 @@ def values_of_key(columns: Sequence[str], text: str) -> list[str]:
             f"--key {text!r}: the pipeline has windows of all rows, which have no key column. "
             "Leave --key out."
         )
-    values = _of_json(text)
+    values = _values_in_json(text)
     if values is None:
         values = [text] if len(columns) == 1 else text.split(",")
     if len(values) != len(columns):
@@ -51,7 +51,7 @@ def values_of_key(columns: Sequence[str], text: str) -> list[str]:
     return values
 
 
-def _of_json(text: str) -> list[str] | None:
+def _values_in_json(text: str) -> list[str] | None:
     try:
         values = json.loads(text)
     except ValueError:

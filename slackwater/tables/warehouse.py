@@ -14,7 +14,6 @@ import pyarrow.fs as pafs
 
 from slackwater.errors import without_credentials
 from slackwater.tables import schemas
-from slackwater.tables.stores import map_concurrently
 from slackwater.tables.delta.folder import Folder
 from slackwater.tables.delta.foreign_changes import ForeignCommit, refuse_foreign
 from slackwater.tables.delta.log_files import refuse_lost_rows, refuse_older
@@ -31,7 +30,7 @@ from slackwater.tables.ledger.attempts import AttemptsReader
 from slackwater.tables.ledger.reader import LedgerReader, newest_row_of
 from slackwater.tables.ledger.rows import LedgerRow
 from slackwater.tables.ledger.writer import LedgerWriter
-from slackwater.tables.stores import filesystem, refuse_unknown_store
+from slackwater.tables.stores import filesystem, map_concurrently, refuse_unknown_store
 
 VARIABLE = "SLACKWATER_WAREHOUSE"
 DEFAULT = "warehouse"

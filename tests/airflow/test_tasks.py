@@ -17,9 +17,9 @@ from airflow.sdk.exceptions import (
     TaskAwaitingInput,
 )
 
+from slackwater.airflow import restate
 from slackwater.airflow.page_links import RunPageLink
 from slackwater.airflow.settings import Settings
-from slackwater.airflow import restate
 from slackwater.airflow.tasks import validate
 from slackwater.airflow.tasks.publish import PublishOperator
 from slackwater.airflow.tasks.validate import NOTHING, ConcludeRunOperator, ValidateOperator

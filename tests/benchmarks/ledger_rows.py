@@ -38,8 +38,7 @@ from slackwater.tables.delta.folder import Folder
 from slackwater.tables.delta.parts import Parts
 from slackwater.tables.delta.upkeep import TableUpkeep
 from slackwater.tables.delta.written_files import WrittenFile, write_file
-from slackwater.tables.ledger.rows import RowKind
-from slackwater.tables.ledger.rows import MAIN, LedgerRow
+from slackwater.tables.ledger.rows import MAIN, LedgerRow, RowKind
 from slackwater.tables.ledger.spans import Span, Spans
 from slackwater.tables.schemas import COUNTS
 from slackwater.tables.warehouse import APPLICATION, Tables, Warehouse

@@ -15,8 +15,7 @@ import pytest
 from slackwater.engine.source.pinned_source import SourceRewritten
 from slackwater.engine.source.pinning import pin
 from slackwater.engine.transport.on_spark import OnSpark
-from slackwater.runs.lineage.erasure import Erasure
-from slackwater.runs.lineage.erasure import person_of_key
+from slackwater.runs.lineage.erasure import Erasure, person_of_key
 from slackwater.runs.publishing.roll_forward import RollForward
 from slackwater.runs.staging.run import Runner
 from tests.runs.world import SCHEMA, START, Event, World, every_hour, moment
@@ -116,7 +115,7 @@ def test_a_deletion_that_is_recorded_as_an_erasure_is_no_change_and_brings_nothi
     with pytest.raises(SourceRewritten, match="slackwater erase daily"):
         world.run(48)
     tables = world.warehouse.stored_tables("daily")
-    forward = RollForward.of_stored(world.pipeline, tables)
+    forward = RollForward.from_stored(world.pipeline, tables)
     row = Erasure(world.warehouse, world.pipeline, tables, forward).run(
         [person_of_key(world.pipeline, "b")], "asked for"
     )

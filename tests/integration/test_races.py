@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.tables.ledger.attempts import Attempt, AttemptsWriter
-from slackwater.tables.ledger.attempts import owner_of, this_process
+from slackwater.tables.ledger.attempts import Attempt, AttemptsWriter, owner_of, this_process
 from slackwater.tables.warehouse import Warehouse
 from tests.integration.command import CommandResult, driver, here, start_driver
 from tests.integration.driver import Plan

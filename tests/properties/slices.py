@@ -27,8 +27,8 @@ from slackwater.engine.source.pinned_source import PinnedSource
 from slackwater.engine.source.scan import SliceScan
 from slackwater.engine.transport.in_process import InProcess, Transport
 from slackwater.pipelines import DeltaSource, Pipeline, agg
-from slackwater.runs.staging.slice_replay import final_timeline
 from slackwater.runs.staging.shapes import shape_of
+from slackwater.runs.staging.slice_replay import final_timeline
 from slackwater.runs.staging.validation import Check, check_assignments, check_panes
 from slackwater.tables.delta.written_files import write_file
 from slackwater.tables.run_files.staging import stack

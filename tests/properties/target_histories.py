@@ -35,9 +35,8 @@ from slackwater.engine.source.pinned_source import SourceRewritten
 from slackwater.engine.transport.in_process import InProcess
 from slackwater.errors import RetryableError, UsageError
 from slackwater.inspection.inspection import Inspection
-from slackwater.runs.lineage.erasure import Erasure
+from slackwater.runs.lineage.erasure import Erasure, person_of_key
 from slackwater.runs.lineage.moves import Moves
-from slackwater.runs.lineage.erasure import person_of_key
 from slackwater.runs.publishing.delivery import Delivery
 from slackwater.runs.publishing.roll_forward import RollForward
 from slackwater.runs.restating.redrive import Redrive
@@ -305,7 +304,7 @@ class TargetHistory:
         """Late rows of a key are given another arrival, and what the redrive names is restated."""
         world = self.world
         late = Inspection("daily", world.tables).late(self.chance.choice(KEYS)).rows
-        rolling = RollForward.of_stored(world.pipeline, world.tables)
+        rolling = RollForward.from_stored(world.pipeline, world.tables)
         result = Redrive(world.warehouse, world.pipeline, rolling, InProcess).run(late, "a reason")
         if result.to_restate is not None:
             first, last = ((bound - moment(0)) / HOUR for bound in result.to_restate)
@@ -322,7 +321,7 @@ class TargetHistory:
         key, world = self.chance.choice(KEYS), self.world
         DeltaTable(world.source).delete(f"k = '{key}'")
         tables = world.tables
-        rolling = RollForward.of_stored(world.pipeline, tables)
+        rolling = RollForward.from_stored(world.pipeline, tables)
         person = person_of_key(world.pipeline, key)
         Erasure(world.warehouse, world.pipeline, tables, rolling).run([person], "asked for")
         for seq, rows in self.standing.items():

@@ -292,5 +292,5 @@ def test_ledger_rows_from_before_the_count_read_as_none_of_it(tmp_path: Path) ->
     world.append(every_hour(0, 24))
     world.run(24)
     [values] = world.table("runs").read().drop_columns(["rows_duplicate"]).to_pylist()
-    assert LedgerRow.of_values(values).rows_duplicate is None
+    assert LedgerRow.from_values(values).rows_duplicate is None
     assert pa.types.is_int64(world.table("runs").schema.field("rows_duplicate").type)

@@ -371,7 +371,7 @@ def test_a_late_row_is_redriven_into_its_lane(tmp_path: Path) -> None:
     assert [(window["start"], window["end"], window["tier"]) for window in late["windows"]] == [
         (None, moment(4), "ж")
     ]
-    rolling = RollForward.of_stored(world.pipeline, world.tables)
+    rolling = RollForward.from_stored(world.pipeline, world.tables)
     late_rows = Inspection.of("daily", str(world.folder)).late().rows
     redriven = Redrive(world.warehouse, world.pipeline, rolling, InProcess).run(late_rows, "a reason")
     # The window that ends at 4 h takes rows until 7 h, which the watermark reaches after 8:30.

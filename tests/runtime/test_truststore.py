@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.runtime.java import find_java
 from slackwater.runtime.jars import PASSWORD, java_options, keystore, system_certificates
+from slackwater.runtime.java import find_java
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from slackwater.tables.sql import sql_equality
-from slackwater.tables.named_keys import NotAKey, is_key, key_scalars
 from slackwater.tables.arrow_values import python_values
+from slackwater.tables.named_keys import NotAKey, is_key, key_scalars
+from slackwater.tables.sql import sql_equality
 
 ONE = pa.table({"k": ["a,b", "a", '["a"]', "[1]", ""]})
 THREE = pa.table(

@@ -1,6 +1,6 @@
-"""Runs `slackwater` commands that need no Spark, and turns their exit codes into success, failure or retry. Hands
-a task's OpenLineage run to its command as the parent of the command's own run, where Airflow's provider for
-OpenLineage is installed.
+"""Runs `slackwater` commands that need no Spark, and turns their exit codes into success, failure or retry.
+Hands a task's OpenLineage run to its command as the parent of the command's own run, where Airflow's provider
+for OpenLineage is installed.
 
 Knows exit codes, not verbs.
 """

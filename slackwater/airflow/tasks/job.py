@@ -22,8 +22,12 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from slackwater.airflow.page_links import STAGED_RUN_KEY, SUMMARY_KEY, RunPageLink, run_page_path, whole_url
 from slackwater.airflow.settings import Settings
-from slackwater.airflow.tasks.commands import command_of, environment_of, variables_of_connection
-from slackwater.airflow.tasks.commands import parent_run_variables
+from slackwater.airflow.tasks.commands import (
+    command_of,
+    environment_of,
+    parent_run_variables,
+    variables_of_connection,
+)
 from slackwater.airflow.tasks.spark_application import SparkApplication, SparkApplicationTrigger
 from slackwater.airflow.tasks.spark_environment import (
     has_driver_in_cluster,

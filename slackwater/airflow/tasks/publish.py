@@ -11,8 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from slackwater import args
 from slackwater.airflow.page_links import RunPageLink
 from slackwater.airflow.settings import Settings
-from slackwater.airflow.tasks.commands import CommandOperator
-from slackwater.airflow.tasks.commands import parent_run_variables
+from slackwater.airflow.tasks.commands import CommandOperator, parent_run_variables
 from slackwater.airflow.tasks.spark_environment import variables_of_spark
 from slackwater.airflow.tasks.validate import GOOD_RUN_KEY, NOTHING, has_failed, refuse_mark
 

@@ -20,8 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from slackwater.pipelines import Expectation
-from slackwater.tables.sql import quoted
-from slackwater.tables.sql import query
+from slackwater.tables.sql import query, quoted
 
 SAMPLES = 5
 

@@ -20,10 +20,9 @@ from deltalake import Schema
 
 from slackwater.engine.source.foreign_tables import refuse_files_of_table
 from slackwater.errors import RetryableError, UsageError
-from slackwater.tables.stores import map_concurrently
 from slackwater.tables.delta.parquet import damaged_file
 from slackwater.tables.storage_errors import reads
-from slackwater.tables.stores import filesystem
+from slackwater.tables.stores import filesystem, map_concurrently
 
 SUFFIX = ".parquet"
 _PIECE_BYTES = 1 << 20

@@ -23,8 +23,7 @@ import pyarrow as pa
 from slackwater.engine.transport import task_errors
 from slackwater.engine.transport.process_memory import forget_peak
 from slackwater.errors import OutOfMemory, out_of_memory
-from slackwater.runtime.process_end import PARENT, end_with_parent
-from slackwater.runtime.process_end import end_if_stalled
+from slackwater.runtime.process_end import PARENT, end_if_stalled, end_with_parent
 
 # Makes record batches (number, data) as of `to_blobs`.
 Task = Callable[[], Iterable[pa.RecordBatch]]

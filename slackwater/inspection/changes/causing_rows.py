@@ -15,8 +15,7 @@ from slackwater.inspection.windows.key_rows import KeyRows
 from slackwater.inspection.windows.lineage_as_of import LineageAsOf
 from slackwater.inspection.windows.source_rows import RowOfWindow, rows_of_run
 from slackwater.pipelines import Pipeline
-from slackwater.tables.ledger.rows import RowKind
-from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.ledger.rows import LedgerRow, RowKind
 from slackwater.tables.warehouse import Tables, Warehouse
 
 

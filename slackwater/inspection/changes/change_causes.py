@@ -21,11 +21,10 @@ import pyarrow as pa
 from slackwater.inspection.change_text import are_equal
 from slackwater.inspection.changes.published_change import Emission, MovedRow, PublishedChange
 from slackwater.inspection.sql.views import LineageViews
-from slackwater.tables.sql import quoted
-from slackwater.tables.ledger.rows import RUN_KINDS
-from slackwater.tables.ledger.rows import LedgerRow
-from slackwater.tables.ledger.spans import seqs_of
 from slackwater.tables.arrow_values import python_rows
+from slackwater.tables.ledger.rows import RUN_KINDS, LedgerRow
+from slackwater.tables.ledger.spans import seqs_of
+from slackwater.tables.sql import quoted
 
 # So many panes and late rows around the shown changes are looked at.
 _PANES = 20_000

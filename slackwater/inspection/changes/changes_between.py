@@ -8,9 +8,9 @@ from slackwater.errors import UsageError
 from slackwater.inspection.changes.published_changes import PublishedChanges
 from slackwater.inspection.inspection import Inspection
 from slackwater.inspection.sql.views import LineageViews
-from slackwater.tables.sql import quoted
-from slackwater.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.tables.arrow_values import python_rows
+from slackwater.tables.ledger.rows import MAIN, LedgerRow
+from slackwater.tables.sql import quoted
 
 _MOMENTS = ("window_start", "window_end")
 _MOMENT = "coalesce(window_start, window_end, timestamp)"

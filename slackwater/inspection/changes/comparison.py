@@ -11,9 +11,8 @@ import pyarrow as pa
 
 from slackwater.errors import UsageError
 from slackwater.runs.publishing.pane_changes import files_of_days
-from slackwater.tables.sql import quoted
 from slackwater.tables.arrow_values import python_rows
-from slackwater.tables.sql import query
+from slackwater.tables.sql import query, quoted
 from slackwater.tables.warehouse import Tables, Warehouse
 
 _ROW = "__row"  # no column of a pipeline begins with two underscores

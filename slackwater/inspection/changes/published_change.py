@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from slackwater.tables.ledger.rows import RUN_KINDS
-from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.ledger.rows import RUN_KINDS, LedgerRow
 
 
 @dataclass(frozen=True, kw_only=True)

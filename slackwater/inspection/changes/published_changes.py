@@ -20,11 +20,10 @@ from slackwater.runs.publishing.change_summary import CORRECTIONS, change_summar
 from slackwater.runs.publishing.correction_sql import BEFORE, column_list
 from slackwater.runs.publishing.corrections import dates_of
 from slackwater.runs.restating.publish_branch import BranchPublication, BranchPublisher
-from slackwater.tables.delta.stored_files import Within
-from slackwater.tables.sql import quoted
-from slackwater.tables.ledger.rows import LedgerRow
 from slackwater.tables.arrow_values import python_rows
-from slackwater.tables.sql import query
+from slackwater.tables.delta.stored_files import Within
+from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.sql import query, quoted
 
 # SQL for the moment by which changes are in order.
 _MOMENT = "coalesce(window_start, window_end, timestamp)"

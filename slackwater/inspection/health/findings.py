@@ -11,8 +11,7 @@ from typing import TypeVar
 
 from slackwater.inspection.runs.run_series import RunFigures
 from slackwater.pipelines import Health, Pipeline
-from slackwater.tables.ledger.rows import RowKind
-from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.ledger.rows import LedgerRow, RowKind
 from slackwater.tables.warehouse import Tables, Warehouse
 
 Amount = TypeVar("Amount", float, timedelta)

@@ -11,8 +11,7 @@ from slackwater.inspection.health.findings import Colour, Finding, Subject, colo
 from slackwater.pipelines.cron import Cron
 from slackwater.readable import duration_text, plain_text, range_text, time_text
 from slackwater.tables.delta.stored_files import Within
-from slackwater.tables.ledger.attempts import OPEN, Attempt
-from slackwater.tables.ledger.attempts import is_dead
+from slackwater.tables.ledger.attempts import OPEN, Attempt, is_dead
 
 ATTEMPTS = "runs"
 SCHEDULE = "schedule"

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from slackwater.errors import UsageError
 from slackwater.inspection.inspection import Inspection
-from slackwater.tables.ledger.rows import RowKind
-from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.ledger.rows import LedgerRow, RowKind
 from slackwater.tables.ledger.spans import spans_of
 from slackwater.tables.run_files.staging import declaration_of
 

@@ -21,8 +21,7 @@ from slackwater.inspection.late_rows.recorded_assignments import Longs, Recorded
 from slackwater.inspection.windows.source_rows import NeedsSpark
 from slackwater.pipelines import Pipeline
 from slackwater.runs.lineage.verify import recorded_slice, refuse_vacuumed
-from slackwater.tables.sql import quoted
-from slackwater.tables.sql import query
+from slackwater.tables.sql import query, quoted
 from slackwater.tables.warehouse import Warehouse
 from slackwater.windowing.columnar.grid_windows import windows_on
 from slackwater.windowing.columnar.numbered_windows import NumberedWindows

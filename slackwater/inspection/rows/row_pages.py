@@ -18,8 +18,8 @@ from slackwater.errors import UsageError
 from slackwater.inspection.rows.row_exports import rows_of
 from slackwater.inspection.sql.locked_database import RowBatches
 from slackwater.inspection.sql.views import LineageViews
-from slackwater.tables.sql import quoted
 from slackwater.tables.named_keys import values_of_key
+from slackwater.tables.sql import quoted
 
 PAGE_ROWS = 100
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from slackwater.inspection.sql.view_sources import RUN_SEQ
 from slackwater.inspection.sql.views import LineageViews
-from slackwater.tables.sql import quoted
-from slackwater.tables.ledger.spans import seqs_of, spans_of
 from slackwater.tables.arrow_values import python_rows
+from slackwater.tables.ledger.spans import seqs_of, spans_of
+from slackwater.tables.sql import quoted
 
 
 @dataclass(frozen=True)

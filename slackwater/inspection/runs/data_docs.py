@@ -20,8 +20,8 @@ from slackwater.errors import UsageError
 from slackwater.inspection.inspection import Inspection
 from slackwater.pipelines import Expectation
 from slackwater.pipelines.suites import Suite, ephemeral_context, library
-from slackwater.tables.sql import quoted, text
 from slackwater.tables.run_files.staging import declaration_of
+from slackwater.tables.sql import quoted, text
 
 if TYPE_CHECKING:
     from great_expectations.core import ExpectationSuiteValidationResult, ExpectationValidationResult

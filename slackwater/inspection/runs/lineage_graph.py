@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from slackwater.tables.ledger.rows import RUN_KINDS, RowKind
-from slackwater.tables.ledger.rows import MAIN, LedgerRow
+from slackwater.tables.ledger.rows import MAIN, RUN_KINDS, LedgerRow, RowKind
 from slackwater.tables.ledger.spans import seqs_of
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from slackwater.runs.publishing.change_summary import change_summaries
-from slackwater.tables.ledger.rows import RUN_KINDS
-from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.ledger.rows import RUN_KINDS, LedgerRow
 from slackwater.tables.ledger.spans import seqs_of
 from slackwater.tables.warehouse import Tables
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from slackwater.tables.ledger.rows import RowKind
-from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.ledger.rows import LedgerRow, RowKind
 from slackwater.tables.ledger.spans import seqs_of, spans_of
 from slackwater.tables.schemas import SNAPSHOT_TABLES
 from slackwater.tables.warehouse import Tables

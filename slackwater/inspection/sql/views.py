@@ -40,9 +40,9 @@ from slackwater.inspection.sql.statement_errors import NotAStatement
 from slackwater.inspection.sql.view_sources import PUBLISHED, RUN_SEQ, NotAView, ViewSource, ViewSources
 from slackwater.tables.delta.parquet import damage, damaged_file
 from slackwater.tables.delta.stored_files import StoredFiles
-from slackwater.tables.sql import quoted, relation, sql_equality, text
 from slackwater.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.tables.named_keys import key_scalars
+from slackwater.tables.sql import quoted, relation, sql_equality, text
 from slackwater.tables.stores import is_local
 
 # The view of `published` as it is, where `published` itself is as of an earlier row.

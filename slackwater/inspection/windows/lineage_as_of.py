@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from slackwater.inspection.windows.key_rows import KeyRows
 from slackwater.pipelines import Pipeline
+from slackwater.tables.arrow_values import python_rows
 from slackwater.tables.delta.stored_files import Within
 from slackwater.tables.ledger.rows import LedgerRow
-from slackwater.tables.arrow_values import python_rows
 from slackwater.tables.warehouse import Tables
 
 

@@ -24,9 +24,8 @@ from slackwater.inspection.windows.lineage_as_of import LineageAsOf, live_rows
 from slackwater.inspection.windows.window_search import WindowColumns, merges
 from slackwater.pipelines import Pipeline
 from slackwater.runs.lineage.verify import recorded_slice, refuse_vacuumed
-from slackwater.tables.ledger.rows import RowKind
-from slackwater.tables.ledger.rows import LedgerRow
 from slackwater.tables.arrow_values import python_rows
+from slackwater.tables.ledger.rows import LedgerRow, RowKind
 from slackwater.tables.warehouse import Warehouse
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK, Timeline
 from slackwater.windowing.own_windows import declares_columns

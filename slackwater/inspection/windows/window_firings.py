@@ -16,8 +16,8 @@ from slackwater.inspection.windows.window_search import (
     condition_within,
     merges,
 )
-from slackwater.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.tables.arrow_values import python_rows
+from slackwater.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.windowing.times import MILLISECOND
 
 # Causes of corrections that say how a run came to count, not what happened in it.

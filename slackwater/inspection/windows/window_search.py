@@ -25,8 +25,8 @@ from slackwater.errors import UsageError
 from slackwater.inspection.windows.lineage_as_of import LineageAsOf, live_rows
 from slackwater.pipelines.window_columns import all_columns, identifying_columns
 from slackwater.readable import key_text, plain_text, time_text
-from slackwater.tables.delta.stored_files import Within
 from slackwater.tables.arrow_values import python_rows, python_values
+from slackwater.tables.delta.stored_files import Within
 from slackwater.windowing.assigners.assigner import MergingWindowAssigner
 from slackwater.windowing.times import to_datetime
 

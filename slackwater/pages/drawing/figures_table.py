@@ -6,8 +6,7 @@ from typing import Any
 from slackwater.inspection.changes.run_comparison import FigurePair, compare_runs
 from slackwater.pages.drawing.table_view import PageColumn, TableView
 from slackwater.readable import duration_text, value_text
-from slackwater.tables.ledger.rows import RUN_KINDS
-from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.ledger.rows import RUN_KINDS, LedgerRow
 
 
 def figures_table(

@@ -17,8 +17,7 @@ from markupsafe import Markup
 
 from slackwater.inspection.runs.lineage_graph import GraphBranch, GraphRun, LineageGraph, Standing
 from slackwater.readable import count_text, range_text, time_text
-from slackwater.tables.ledger.rows import RowKind
-from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.ledger.rows import LedgerRow, RowKind
 
 _LEFT, _RIGHT, _TOP, _LANE, _FOOT = 52, 40, 34, 44, 30
 _WIDE, _LEAST_STEP, _MOST_STEP = 1080, 14, 48

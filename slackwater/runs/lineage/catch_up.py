@@ -16,10 +16,9 @@ from slackwater.pipelines import Pipeline
 from slackwater.runs.lineage.moves import find_branch
 from slackwater.runs.publishing.evaluator import Evaluator
 from slackwater.runs.staging.pins import Pins
-from slackwater.runs.staging.staged_slice import failures_text, lines_of
 from slackwater.runs.staging.run import Runner
 from slackwater.runs.staging.slices import Cuts, Slice, choose, iso
-from slackwater.runs.staging.staged_slice import Parent, StagedSlice, refuse_closed
+from slackwater.runs.staging.staged_slice import Parent, StagedSlice, failures_text, lines_of, refuse_closed
 from slackwater.runs.staging.stragglers import advice_on_stragglers, find_stragglers, merge_stragglers
 from slackwater.tables.ledger.reader import LedgerReader
 from slackwater.tables.ledger.rows import MAIN, LedgerRow

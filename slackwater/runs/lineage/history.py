@@ -129,16 +129,16 @@ class History:
             for run in self.tables.ledger.rows()
             if run.slice_end is not None and run.slice_end <= row.slice_end
         ]
+        # Corrections that a sink still lacks stay, however old they are.
+        is_delivered = (
+            pc.scalar(True) if self.delivered_seq is None else pc.field("seq") <= self.delivered_seq
+        )
         is_of_old_run = pc.field("run_id").isin(pa.array(old_run_ids, pa.string()))
         return [
             OldRows("panes", ends, until, Transaction(HORIZON, row.seq)),
             OldRows("late_events", is_of_old_run, Within("run_id", min(old_run_ids), max(old_run_ids))),
-            OldRows("corrections", ends & self._is_delivered(), until),
+            OldRows("corrections", ends & is_delivered, until),
         ]
-
-    def _is_delivered(self) -> pc.Expression:
-        """Whether a correction has reached every sink: the others stay, however old they are."""
-        return pc.scalar(True) if self.delivered_seq is None else pc.field("seq") <= self.delivered_seq
 
     def count(self, old_rows: OldRows) -> int:
         return TableUpkeep(self.tables[old_rows.table]).count(old_rows.where, old_rows.within)

@@ -22,16 +22,16 @@ from slackwater.runs.publishing.roll_forward import RollForward, rolled_forward_
 from slackwater.runs.publishing.uniqueness import CORRECTIONS, LEDGER, PUBLISHED
 from slackwater.runs.staging.slices import end_of
 from slackwater.tables.damaged_tables import explain_damage
-from slackwater.tables.stores import map_concurrently
 from slackwater.tables.delta.folder import Folder
 from slackwater.tables.delta.stored_files import StoredFiles, Within
 from slackwater.tables.errors import DamagedFile
 from slackwater.tables.ledger.lineage_rows import rebuild_row
 from slackwater.tables.ledger.rows import LedgerRow
-from slackwater.tables.run_files.staging import as_hashed
 from slackwater.tables.run_files.snapshots import is_kept, snapshot_files, stored_hash, ways_on
+from slackwater.tables.run_files.staging import as_hashed
 from slackwater.tables.schemas import SNAPSHOT_TABLES, SOURCE_FILES, side_table
 from slackwater.tables.sql import query
+from slackwater.tables.stores import map_concurrently
 from slackwater.tables.warehouse import Tables
 from slackwater.windowing.snapshot import ContentHash
 

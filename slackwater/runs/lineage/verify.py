@@ -83,7 +83,7 @@ def recorded_slice(
         require_kept(stored_tables, pipeline.name, owner, ledger.live_runs(parent))
     newer_reads = {} if parent is None else newer_reads_by_source(ledger, parent, owner, pipeline)
     try:
-        pins = Pins.of_run(
+        pins = Pins.recorded_by(
             pipeline,
             warehouse,
             row,
@@ -235,11 +235,11 @@ class Verifier:
     def _refuse_erased(self, stored_tables: Tables, row: LedgerRow) -> None:
         """Refuse a run where rows of it, or of the snapshot that it continued, were erased."""
         ledger, remainders = stored_tables.ledger, stored_tables.ledger.remainders()
-        if not remainders.of_runs:
+        if not remainders.rows_by_run:
             return
         parent = None if row.parent_seq is None else ledger.row(row.parent_seq)
         owner = None if parent is None else ledger.snapshot_owner(parent)
-        run_ids = {item.run_id for item in (row, owner) if item is not None} & remainders.of_runs.keys()
+        run_ids = {item.run_id for item in (row, owner) if item is not None} & remainders.rows_by_run.keys()
         erasures = [
             erasure for erasure in ledger.erasures() if any(item.run_id in run_ids for item in erasure.erased)
         ]
@@ -256,7 +256,7 @@ class Verifier:
         """The pipeline with the results and the condition of the run, and what else differs between the
         run and today. Refuses a run with other differences.
         """
-        notes = self._notes_on_code(row)
+        notes = () if row.code_hash == self.code_hash else ("the code has changed since the run",)
         if row.kind not in RUN_KINDS or row.config_hash == config_hash(self.pipeline):
             return self.pipeline, notes
         recorded = declaration_of(stored_tables.attempts, row.run_id)
@@ -277,9 +277,6 @@ class Verifier:
             "it with what was declared then.",
             seq=row.seq,
         )
-
-    def _notes_on_code(self, row: LedgerRow) -> tuple[str, ...]:
-        return () if row.code_hash == self.code_hash else ("the code has changed since the run",)
 
 
 def _facts(row: LedgerRow, outcome: Outcome, after: Progress) -> tuple[Fact, ...]:

@@ -35,11 +35,11 @@ class Prediction:
     runs: tuple[int, ...]
     engine: str
 
-    def of_slice(self, rows: int) -> float:
+    def slice_seconds(self, rows: int) -> float:
         return self.fixed + rows * self.per_row
 
-    def of_command(self, slices: Iterable[int]) -> float:
-        return self.start + sum(map(self.of_slice, slices))
+    def command_seconds(self, slices: Iterable[int]) -> float:
+        return self.start + sum(map(self.slice_seconds, slices))
 
     @property
     def basis(self) -> str:
@@ -166,7 +166,7 @@ class Plan:
         rows = [item.rows for item in self.slices]
         if self.prediction is None or None in rows:
             return None
-        return self.prediction.of_command(count for count in rows if count is not None)
+        return self.prediction.command_seconds(count for count in rows if count is not None)
 
 
 def as_rows(plan: Plan) -> list[dict[str, Any]]:
@@ -180,7 +180,7 @@ def as_rows(plan: Plan) -> list[dict[str, Any]]:
             "rows_used": item.rows,
             "seconds": None
             if plan.prediction is None or item.rows is None
-            else plan.prediction.of_slice(item.rows),
+            else plan.prediction.slice_seconds(item.rows),
             "place": placement.place,
             "place_reason": placement.reason,
         }

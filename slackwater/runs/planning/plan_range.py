@@ -28,23 +28,21 @@ from slackwater.engine.replaying.task_memory import (
 from slackwater.engine.source.files import InputFile
 from slackwater.engine.transport.placement import On, Placement, SliceNeeds, Workers, placement_of
 from slackwater.pipelines import Pipeline, registry
-from slackwater.runs.planning.parked_state import sentences_on_changes
 from slackwater.runs.planning.parked_state import (
     count_remembered_rows,
     count_touched_windows,
+    sentences_on_changes,
     warn_of_collected_windows,
     warn_of_sample,
 )
 from slackwater.runs.planning.plan import EmittedRows, Plan, Prediction, predict
-from slackwater.runs.planning.source_reads import PlanInputs
-from slackwater.runs.planning.source_reads import SourceReads, read_source, stragglers_of
+from slackwater.runs.planning.source_reads import PlanInputs, SourceReads, read_source, stragglers_of
 from slackwater.runs.restating import restatement
 from slackwater.runs.restating.restatement import slices_from
 from slackwater.runs.staging.declarations import Declarations
 from slackwater.runs.staging.evolution import Difference
-from slackwater.runs.staging.staged_slice import sentence_on_never_fired
 from slackwater.runs.staging.slices import Cuts, Lineage, Slice, choose, end_of
-from slackwater.runs.staging.staged_slice import refuse_closed
+from slackwater.runs.staging.staged_slice import refuse_closed, sentence_on_never_fired
 from slackwater.runtime.memory import IDLE_MB, VARIABLE, state_memory_mb
 from slackwater.runtime.settings import spark_place, tasks_here
 from slackwater.tables.ledger.ledger_files import LiveRuns
@@ -156,12 +154,13 @@ class RangePlanner:
         range_ = restatement.restate(
             self.pipeline.name, inputs.live, from_ms, to_ms, partial(is_kept, inputs.tables)
         )
+        live, starts = inputs.live, inputs.live.times_ms("slice_start")
         slices_at_most = slices_from(range_, inputs.live, range_.from_ms, slice_ms, inputs.start_ms)
         return self._plan(
             inputs,
             [slice_ for slice_ in slices_at_most if slice_.to_ms <= range_.to_ms],
             range_.owner,
-            _runs_between(inputs.live, range_.from_ms, range_.to_ms),
+            live.where((starts < range_.to_ms) & (live.times_ms("slice_end") > range_.from_ms)),
             at_most=len(slices_at_most),
             restated_to_ms=range_.to_ms,
             warnings=range_.adjustments,
@@ -231,10 +230,6 @@ def _changed_settings(
         earlier_runs = inputs.live.where(inputs.live.times_ms("slice_end") <= owner_end_ms)
         declarations.refuse_rows_left_to_a_restatement(changes, earlier_runs, inputs.sources.each)
     return changes
-
-
-def _runs_between(live: LiveRuns, from_ms: int, to_ms: int) -> LiveRuns:
-    return live.where((live.times_ms("slice_start") < to_ms) & (live.times_ms("slice_end") > from_ms))
 
 
 def _rows_emitted_in(pipeline: Pipeline, runs: LiveRuns) -> EmittedRows | None:

@@ -1,10 +1,10 @@
-"""The inputs of a plan: the declared pipeline, its sources as they are now, main with its tables, and what the
-slices read of the sources: the files that each opens, and the rows of the range in them.
+"""The inputs of a plan: the declared pipeline, its sources as they are now, main with its tables, and what
+the slices read of the sources: the files that each opens, and the rows of the range in them.
 
-Opened once for a plan; reads the ledger and the sources' logs, and writes nothing. Rows are counted by reading
-the arrival, time and key columns of those files in this process, some row groups at a time; before the first
-run, when no window can be touched, the arrivals alone. Where a run would refuse the source, the plan says so
-instead of failing.
+Opened once for a plan; reads the ledger and the sources' logs, and writes nothing. Rows are counted by
+reading the arrival, time and key columns of those files in this process, some row groups at a time; before
+the first run, when no window can be touched, the arrivals alone. Where a run would refuse the source, the
+plan says so instead of failing.
 """
 
 import itertools
@@ -31,9 +31,9 @@ from slackwater.runs.planning import touched_windows
 from slackwater.runs.planning.plan import SlicePlan
 from slackwater.runs.planning.touched_windows import KeyGroupSample
 from slackwater.runs.staging.input_checks import other_unit
+from slackwater.runs.staging.pins import how_to_restate_all
 from slackwater.runs.staging.shapes import checked_sources
 from slackwater.runs.staging.slices import Slice, end_of, iso, start_of
-from slackwater.runs.staging.pins import how_to_restate_all
 from slackwater.runs.staging.stragglers import (
     Stragglers,
     find_stragglers,

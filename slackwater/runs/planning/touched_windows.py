@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from slackwater.pipelines import Pipeline
 from slackwater.runs.publishing.portions import KEY_GROUP
-from slackwater.tables.delta.cut_bounds import widen_bounds
+from slackwater.tables.delta.statistics import widen_bounds
 from slackwater.tables.delta.stored_files import StoredFiles, Within
 from slackwater.tables.schemas import TIME
 from slackwater.tables.sql import connect

@@ -18,8 +18,7 @@ import pyarrow as pa
 from slackwater.runs.publishing.corrections import dates_of, days_of
 from slackwater.tables.delta.stored_files import StoredFiles, Within
 from slackwater.tables.delta.transactions import Transactions
-from slackwater.tables.ledger.rows import RowKind
-from slackwater.tables.ledger.rows import MAIN, LedgerRow
+from slackwater.tables.ledger.rows import MAIN, LedgerRow, RowKind
 from slackwater.tables.warehouse import APPLICATION, Tables
 
 CORRECTIONS = "corrections"
@@ -66,7 +65,7 @@ class ChangeSummary:
         return {FACT: json.dumps({"rows": rows, "days": days}, separators=(",", ":"))}
 
     @classmethod
-    def of_facts(cls, facts: Mapping[str, Any]) -> Self | None:
+    def from_facts(cls, facts: Mapping[str, Any]) -> Self | None:
         """The inverse of `to_facts`; None where the commit has no sum."""
         if FACT not in facts:
             return None
@@ -83,7 +82,7 @@ def change_summaries(tables: Tables, rows: Sequence[LedgerRow]) -> dict[int, Cha
         return summaries
     last_erasure = max((row.seq for row in tables.ledger.erasures()), default=0)
     facts = Transactions(tables[CORRECTIONS], APPLICATION).facts(max(seqs[0], last_erasure), seqs[-1])
-    summaries_in_log = {seq: ChangeSummary.of_facts(facts[seq]) for seq in seqs if seq in facts}
+    summaries_in_log = {seq: ChangeSummary.from_facts(facts[seq]) for seq in seqs if seq in facts}
     summaries |= {seq: summary for seq, summary in summaries_in_log.items() if summary is not None}
     seqs_to_count = {seq for seq in seqs if summaries_in_log.get(seq) is None}
     for seq, op, cause, day, count in _counts_in_files(tables, seqs_to_count):

@@ -35,8 +35,7 @@ from slackwater.sinks.targets.rows import digests_of
 from slackwater.tables.delta.open_table import OpenTable
 from slackwater.tables.delta.stored_files import StoredFiles, Within
 from slackwater.tables.ledger.erasures import Gap
-from slackwater.tables.ledger.rows import RowKind
-from slackwater.tables.ledger.rows import MAIN
+from slackwater.tables.ledger.rows import MAIN, RowKind
 from slackwater.tables.warehouse import Tables
 
 CORRECTIONS = "corrections"
@@ -73,7 +72,7 @@ class CommittedCorrections:
     def rows_after(self, position: SinkPosition) -> int:
         count = self._files(position.seq + 1, None).count_within(Within("seq", position.seq + 1, None))
         if position.offset > 0 and self._gaps(self.tables[CORRECTIONS].find(), position.seq):
-            return count + sum(rows.num_rows for rows, _ in self.of_row(position, ALL_KEY_GROUPS))
+            return count + sum(rows.num_rows for rows, _ in self.row_parts(position, ALL_KEY_GROUPS))
         return count + max(0, self.rows_of(position.seq) - max(0, position.offset))
 
     def rows_of(self, seq: int) -> int:
@@ -95,9 +94,9 @@ class CommittedCorrections:
         """Corrections behind `position` up to ledger row `until`, in parts with the position before each."""
         for seq in self._seqs(position.seq, until):
             start = position if seq == position.seq else SinkPosition(seq, 0)
-            yield from self.of_row(start, ALL_KEY_GROUPS)
+            yield from self.row_parts(start, ALL_KEY_GROUPS)
 
-    def of_row(self, position: SinkPosition, key_groups: range) -> Iterator[tuple[pa.Table, SinkPosition]]:
+    def row_parts(self, position: SinkPosition, key_groups: range) -> Iterator[tuple[pa.Table, SinkPosition]]:
         """As `after`, for one ledger row and some key groups, whose corrections `position` counts."""
         for rows, numbers, _ in self._with_numbers(position.seq, key_groups):
             first = int(np.searchsorted(numbers, position.offset))
@@ -105,7 +104,7 @@ class CommittedCorrections:
                 start = first + piece.start
                 yield rows.slice(start, len(piece)), SinkPosition(position.seq, int(numbers[start]))
 
-    def of_rows(self, set_aside: Iterable[SetAside], identity: Sequence[str]) -> Iterator[pa.Table]:
+    def set_aside_parts(self, set_aside: Iterable[SetAside], identity: Sequence[str]) -> Iterator[pa.Table]:
         """The corrections of rows that are set aside, by their `identity`, in parts."""
         digests_by_place = defaultdict[tuple[int, int], set[str]](set)
         for row in set_aside:

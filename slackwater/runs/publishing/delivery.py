@@ -189,7 +189,7 @@ class Delivery:
         count, identity = delivered_rows.rows, list(self.context().identity)
         with self._open_target(sink) as target:
             position = target.position()
-            for changes in self.corrections.of_rows(target.set_aside(), identity):
+            for changes in self.corrections.set_aside_parts(target.set_aside(), identity):
                 # Where somebody has moved the position, a newer correction may have come.
                 if not target.deliver(changes, position, position):
                     break
@@ -206,7 +206,7 @@ class Delivery:
             position = lane.position()
             while True:
                 start = position if position.seq == seq else SinkPosition(seq, 0)
-                corrections = self.corrections.of_row(start, key_groups)
+                corrections = self.corrections.row_parts(start, key_groups)
                 for batch in batches(corrections, position, self.batch_rows):
                     if not lane.deliver(*batch):
                         break

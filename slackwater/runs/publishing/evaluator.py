@@ -16,10 +16,9 @@ from slackwater.pipelines import Pipeline
 from slackwater.runs.publishing.portion_tasks import PortionTasks
 from slackwater.runs.publishing.publish import Publisher
 from slackwater.runs.publishing.roll_forward import RollForward
-from slackwater.runs.staging.staged_slice import lines_of, refuse_rejected
 from slackwater.runs.staging.run import Runner
 from slackwater.runs.staging.slices import Slice, slice_of, start_of
-from slackwater.runs.staging.staged_slice import Parent, StagedSlice
+from slackwater.runs.staging.staged_slice import Parent, StagedSlice, lines_of, refuse_rejected
 from slackwater.tables.ledger.rows import MAIN, LedgerRow
 
 log = logging.getLogger("slackwater")

@@ -136,12 +136,12 @@ class PaneChanges:
     publication: Publication
     portion_rows: int
 
-    def of_row(self, row: LedgerRow) -> PortionedChanges:
+    def for_row(self, row: LedgerRow) -> PortionedChanges:
         if row.kind in RUN_KINDS:
             return RunChanges(self._published_rows(), self._panes_of_run(row), cause_of(row))
-        return self.of_lineage(row)
+        return self.for_lineage(row)
 
-    def of_lineage(self, row: LedgerRow) -> "LineageChanges":
+    def for_lineage(self, row: LedgerRow) -> "LineageChanges":
         """The corrections of a row that changes the live set: a publish, a restore, or a rebuild. A rebuild
         changes no live run, and touches the windows of all.
         """
@@ -204,7 +204,7 @@ class RunChanges:
         rows = self.panes.read(portion, publication.columns_of_inserts)
         if (
             publication.identity is not Identity.RUN
-            and (published_rows := self.published.of_panes(rows, portion, self._days_of(rows))).num_rows
+            and (published_rows := self.published.for_panes(rows, portion, self._days_of(rows))).num_rows
         ):
             refired_panes = self.panes.read(portion)
             refired_panes = refired_panes.filter(publication.is_among(refired_panes, published_rows))
@@ -241,7 +241,7 @@ class LineageChanges:
         log = pa.concat_tables([entering_panes, self._staying_among(portion, touched_panes)])
         order = pc.index_in(log.column("run_id"), value_set=self.live_run_ids).cast(pa.int64())
         log = log.set_column(log.schema.get_field_index(RUN), RUN, order)
-        published_rows = self.published.of_panes(touched_panes, portion, dates_of(touched_panes))
+        published_rows = self.published.for_panes(touched_panes, portion, dates_of(touched_panes))
         yield self.published.publication.changes(log, touched_panes, published_rows, self.cause)
 
     def _staying_among(self, portion: Portion, touched_panes: pa.Table) -> pa.Table:
@@ -278,7 +278,7 @@ class _PublishedRows:
     def portions(self, *files: StoredFiles) -> list[Portion]:
         return self.uniqueness.portions(*(item.actions for item in files))
 
-    def of_panes(self, panes: pa.Table, portion: Portion, days: set[date | None]) -> pa.Table:
+    def for_panes(self, panes: pa.Table, portion: Portion, days: set[date | None]) -> pa.Table:
         """The rows on `days` that are of the windows of `panes`, all in `portion`."""
         where = portion.where & (_is_within("window_start", panes) | pc.field("window_start").is_null())
         files = files_of_windows(files_of_days(self.files, days), panes)

@@ -24,14 +24,15 @@ from slackwater.engine.transport.in_process import Transport
 from slackwater.runs.publishing.change_summary import ChangeSummary
 from slackwater.runs.publishing.correction_sql import BEFORE
 from slackwater.runs.publishing.corrections import Identity, Publication, dates_of
-from slackwater.runs.publishing.pane_changes import PortionedChanges
-from slackwater.runs.publishing.portions import KEY_GROUP, Portion
 from slackwater.runs.publishing.pane_changes import (
     WINDOW_PLACE,
+    PortionedChanges,
     files_of_days,
     files_of_windows,
 )
+from slackwater.runs.publishing.portions import KEY_GROUP, Portion
 from slackwater.runs.publishing.uniqueness import CORRECTIONS, PUBLISHED, Uniqueness
+from slackwater.tables.arrow_values import is_text, repeat_text, repeat_value
 from slackwater.tables.delta.folder import Folder
 from slackwater.tables.delta.parts import Parts
 from slackwater.tables.delta.stored_files import StoredFiles
@@ -42,7 +43,6 @@ from slackwater.tables.delta.written_files import (
     table_of_files,
 )
 from slackwater.tables.ledger.rows import LedgerRow
-from slackwater.tables.arrow_values import is_text, repeat_text, repeat_value
 from slackwater.tables.warehouse import Tables
 
 # Columns of corrections with few different texts: as dictionaries they are read and written faster, and take
@@ -117,7 +117,7 @@ def write_portions(
         for name in table.column("table").unique().to_pylist():
             written_portions.files[name].extend(files_of_table(table))
         facts = {name.decode(): value.decode() for name, value in (table.schema.metadata or {}).items()}
-        if (changes := ChangeSummary.of_facts(facts)) is not None:
+        if (changes := ChangeSummary.from_facts(facts)) is not None:
             written_portions.changes.merge(changes)
     return written_portions
 

@@ -55,8 +55,7 @@ from slackwater.tables.errors import CommitConflict
 from slackwater.tables.grown_columns import results_of
 from slackwater.tables.ledger.erasures import ErasedRows
 from slackwater.tables.ledger.reader import LedgerReader
-from slackwater.tables.ledger.rows import RowKind
-from slackwater.tables.ledger.rows import MAIN, LedgerRow
+from slackwater.tables.ledger.rows import MAIN, LedgerRow, RowKind
 from slackwater.tables.run_files.rewriting import put_all_in_place, put_in_place
 from slackwater.tables.schemas import Shape
 from slackwater.tables.warehouse import APPLICATION, Tables
@@ -116,7 +115,7 @@ class RollForward:
         return cls(tables, publication, tasks=tasks)
 
     @classmethod
-    def of_stored(
+    def from_stored(
         cls, pipeline: Pipeline, tables: Tables, tasks: PortionTasks | None = None
     ) -> "RollForward":
         """The roll-forward of a pipeline from the schemas of its tables, so the source is not needed."""
@@ -171,7 +170,7 @@ class RollForward:
 
     def would_change(self, row: LedgerRow) -> bool:
         self.tables[PUBLISHED].find()  # what is known of it is as of now
-        return any(part.num_rows for part in parts_of(self.pane_changes.of_lineage(row)))
+        return any(part.num_rows for part in parts_of(self.pane_changes.for_lineage(row)))
 
     def take_step(self, folder: Folder, row: LedgerRow, step: Step) -> Draft | None:
         """Roll one table forward to one row, unless it is there; tried again after others' commits."""
@@ -192,7 +191,7 @@ class RollForward:
 
     def _correct(self, row: LedgerRow, folder: Folder, table: OpenTable, transaction: Transaction) -> Draft:
         """The step of `corrections`. The rows that it inserts into `published` are written on the way."""
-        changes = self.pane_changes.of_row(row)
+        changes = self.pane_changes.for_row(row)
         task = CorrectPortion(row, changes, self.tables, self.publication)
         written_portions = self._write(changes.portions, task, CORRECTIONS, PUBLISHED)
         corrections, facts = written_portions.files[CORRECTIONS], written_portions.changes.to_facts()

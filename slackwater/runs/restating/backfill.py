@@ -142,9 +142,7 @@ class _Restating:
         assert main is not None, "of no runs there is nothing to restate"
         for sentence in range_.adjustments:
             self.backfill.say(f"{sentence}.")
-        origin = Origin(
-            self.runner, main, range_, self.request.slice_ms, is_preview=not self.request.publish
-        )
+        origin = Origin(self.runner, main, range_, self.request.slice_ms, is_preview=not self.request.publish)
         live_branch = origin.live_branch()
         if live_branch is not None:  # an earlier process died between its publication and the branch's end
             self._branches.conclude(live_branch)

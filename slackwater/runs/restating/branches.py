@@ -37,8 +37,7 @@ from slackwater.tables.ledger.overrides import (
     moved_rows_on,
     unhonoured_overrides,
 )
-from slackwater.tables.ledger.rows import RowKind
-from slackwater.tables.ledger.rows import Branch, LedgerRow
+from slackwater.tables.ledger.rows import Branch, LedgerRow, RowKind
 from slackwater.tables.ledger.spans import in_common, seqs_of
 from slackwater.tables.warehouse import Tables, Warehouse
 from slackwater.windowing.times import to_datetime, to_ms
@@ -85,9 +84,7 @@ class Origin:
         kinds = (_PREVIEW,) if self.is_preview else (_PREVIEW, _RESTATEMENT)
         stems = [self._stem(kind) for kind in kinds]
         return [
-            branch
-            for branch in self.runner.tables.ledger.branches()
-            if branch.name.split("-no-")[0] in stems
+            branch for branch in self.runner.tables.ledger.branches() if branch.name.split("-no-")[0] in stems
         ]
 
     def live_branch(self) -> Branch | None:
@@ -123,7 +120,8 @@ class Origin:
         ):
             return False
         return not branch_runs or (
-            self._has_kept_its_source(branch_runs) and not self._was_redriven_since(branch, branch_runs)
+            all(self._has_kept(source, branch_runs) for source in runner.pipeline.sources)
+            and not self._was_redriven_since(branch, branch_runs)
         )
 
     def _was_redriven_since(self, branch: Branch, branch_runs: Sequence[LedgerRow]) -> bool:
@@ -139,11 +137,10 @@ class Origin:
         )
         return moved_from_start != moved_from_end
 
-    def _has_kept_its_source(self, branch_runs: Sequence[LedgerRow]) -> bool:
-        """Whether the branch would read today what it has read: no row gone, and none new in its range."""
-        return all(self._has_kept(source, branch_runs) for source in self.runner.pipeline.sources)
-
     def _has_kept(self, source: Source, branch_runs: Sequence[LedgerRow]) -> bool:
+        """Whether the branch would read today what it has read of a source: no row gone, and none new in its
+        range.
+        """
         pipeline, may_be_empty = self.runner.pipeline, len(self.runner.pipeline.sources) > 1
         place = place_of(self.runner.warehouse, pipeline, source)
         version = version_of(branch_runs[-1], source.table)

@@ -1,8 +1,8 @@
 """Makes a branch live: one ledger row on main by compare-and-swap, the roll-forward, and the end of the
 branch. Says beforehand what that would change in `published`.
 
-Which of main's later runs may stay behind it is decided by `why_not_converged`; replaying what is missing is a
-restatement's business.
+Which of main's later runs may stay behind it is decided by `why_not_converged`; replaying what is missing is
+a restatement's business.
 """
 
 import logging
@@ -134,7 +134,7 @@ class BranchPublisher:
 
     def changes(self, publication: BranchPublication) -> Iterator[pa.Table]:
         """The corrections that publishing a branch would write, portion by portion."""
-        return parts_of(self.roll_forward.pane_changes.of_lineage(self._row_of(publication)))
+        return parts_of(self.roll_forward.pane_changes.for_lineage(self._row_of(publication)))
 
     def _row_of(self, publication: BranchPublication, notes: Sequence[str] = ()) -> LedgerRow:
         branch_runs, later_runs = publication.branch_runs, publication.later_runs

@@ -22,6 +22,7 @@ from slackwater.runs.publishing.roll_forward import RollForward
 from slackwater.runs.staging.collected_mark import LiveMarks
 from slackwater.runs.staging.run import wall_clock
 from slackwater.runs.staging.slices import start_of
+from slackwater.tables.arrow_values import python_rows
 from slackwater.tables.errors import SnapshotGone
 from slackwater.tables.ledger.overrides import (
     MovedRows,
@@ -32,7 +33,6 @@ from slackwater.tables.ledger.overrides import (
     moved_rows_on,
 )
 from slackwater.tables.ledger.rows import LedgerRow
-from slackwater.tables.arrow_values import python_rows
 from slackwater.tables.warehouse import Tables, Warehouse
 from slackwater.windowing.times import to_datetime, to_ms
 

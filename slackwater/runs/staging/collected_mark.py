@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 from slackwater.engine.rows.progress import Progress, collected_by
 from slackwater.pipelines import Pipeline
 from slackwater.pipelines.registry import config_hash
-from slackwater.runs.staging.slices import RunOfSlice, end_of, iso, start_of
+from slackwater.runs.staging.slices import SlicedRow, end_of, iso, start_of
 from slackwater.tables.ledger.attempts import AttemptsReader
 from slackwater.tables.ledger.rows import LedgerRow
 from slackwater.tables.run_files.staging import declaration_of
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from slackwater.engine.replaying.replay import Outcome
 
 
-class RunOfMark(RunOfSlice, Protocol):
+class MarkedRow(SlicedRow, Protocol):
     """The columns of a ledger row from which a run's collected mark follows."""
 
     @property
@@ -70,7 +70,7 @@ def mark_of(tables: Tables, pipeline: Pipeline, owner: LedgerRow, progress: Prog
     return progress.mark(Latenesses(tables.attempts, pipeline).of(owner))
 
 
-def marks(live: Sequence[RunOfMark], latenesses: "Latenesses") -> list[int | None]:
+def marks(live: Sequence[MarkedRow], latenesses: "Latenesses") -> list[int | None]:
     """The collected mark after each run of `live`, which are the first runs of a lineage in slice order."""
     marks_of_runs = [
         None if row.watermark_out is None else collected_by(to_ms(row.watermark_out), latenesses.of(row))
@@ -84,11 +84,11 @@ def marks(live: Sequence[RunOfMark], latenesses: "Latenesses") -> list[int | Non
 class LiveMarks:
     """The live runs of a branch, at least one, in slice order, and the collected mark after each."""
 
-    live: Sequence[RunOfMark]
+    live: Sequence[MarkedRow]
     marks: Sequence[int | None]
 
     @classmethod
-    def of(cls, tables: Tables, live: Sequence[RunOfMark], pipeline: Pipeline | None = None) -> "LiveMarks":
+    def of(cls, tables: Tables, live: Sequence[MarkedRow], pipeline: Pipeline | None = None) -> "LiveMarks":
         """The marks by the declarations that each run has recorded; `pipeline` as in `Latenesses`."""
         return cls(live, marks(live, Latenesses(tables.attempts, pipeline)))
 
@@ -158,7 +158,7 @@ class Latenesses:
             {} if pipeline is None else {config_hash(pipeline): self._today_ms}
         )
 
-    def of(self, row: RunOfMark) -> int:
+    def of(self, row: MarkedRow) -> int:
         """The lateness that `row` allowed, in milliseconds. Runs with equal declarations share one read."""
         if row.config_hash not in self._by_config:
             declaration = declaration_of(self._attempts, row.run_id)

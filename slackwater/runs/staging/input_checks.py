@@ -39,7 +39,7 @@ class InputCounts:
     length_ms: int
 
     @classmethod
-    def of_run(cls, row: LedgerRow) -> "InputCounts":
+    def from_run(cls, row: LedgerRow) -> "InputCounts":
         assert row.slice_start is not None and row.slice_end is not None
         rows = row.rows_read - row.rows_filtered
         return cls(rows, row.rows_late, row.rows_quarantined, duration_ms(row.slice_end - row.slice_start))
@@ -89,7 +89,7 @@ def _earlier_runs(
     head = parent.row if parent.row is not None and parent.row.live else ledger.head() if count else None
     if not count or head is None:
         return []
-    return [InputCounts.of_run(row) for row in ledger.last_runs(head, count, to_datetime(from_ms))]
+    return [InputCounts.from_run(row) for row in ledger.last_runs(head, count, to_datetime(from_ms))]
 
 
 def _check_counts(item: InputExpectation, run: InputCounts, earlier_runs: Sequence[InputCounts]) -> Check:

@@ -21,6 +21,8 @@ from slackwater.runs.staging.stragglers import without_erased
 from slackwater.tables.errors import new_lineage
 from slackwater.tables.ledger.overrides import (
     INPUT as OVERRIDES,
+)
+from slackwater.tables.ledger.overrides import (
     MovedRows,
     Override,
     count_known_to,
@@ -123,7 +125,7 @@ class Pins:
         return cls(tuple(pins), tuple(moved_rows.values()), len(overrides))
 
     @classmethod
-    def of_run(
+    def recorded_by(
         cls,
         pipeline: Pipeline,
         warehouse: Warehouse,

@@ -32,12 +32,11 @@ from slackwater.errors import LostRaceError, RetryableError, SlackwaterError, wi
 from slackwater.pipelines import Pipeline
 from slackwater.pipelines.registry import product_version
 from slackwater.runs.staging import validation
-from slackwater.runs.staging.run_checks import BrokenPanes
 from slackwater.runs.staging.declarations import Declarations
 from slackwater.runs.staging.evolution import Difference
 from slackwater.runs.staging.lease import claim_slice, renewing_lease, rival_on_branch_of
 from slackwater.runs.staging.pins import Pins, with_next_step
-from slackwater.runs.staging.run_checks import checks_of_run
+from slackwater.runs.staging.run_checks import BrokenPanes, checks_of_run
 from slackwater.runs.staging.slice_replay import FinalReplay, ReplayedSlice, SliceReplay
 from slackwater.runs.staging.slices import Lineage, Slice
 from slackwater.runs.staging.staged_slice import Parent, StagedSlice, with_acceptance
@@ -336,7 +335,9 @@ class _SliceStage:
     def _refuse_stragglers_left_behind(self, changes: list[Difference], slice_replay: SliceReplay) -> None:
         if changes and self.parent.row is not None:
             live = self.tables.ledger.live_runs(self.parent.row)
-            self.runner.declarations.refuse_rows_left_to_a_restatement(changes, live, slice_replay.pins.sources)
+            self.runner.declarations.refuse_rows_left_to_a_restatement(
+                changes, live, slice_replay.pins.sources
+            )
 
     def _pin_inputs(self) -> SliceReplay:
         """The replay of the slice from the newest versions of its inputs."""
@@ -370,7 +371,7 @@ class _SliceStage:
         """The source as the run before has read it."""
         owner = self.parent.owner
         assert owner is not None
-        return Pins.of_run(
+        return Pins.recorded_by(
             self.pipeline,
             self.runner.warehouse,
             owner,

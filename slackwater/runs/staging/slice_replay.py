@@ -34,9 +34,8 @@ from slackwater.runs.staging.slices import Slice
 from slackwater.runtime.memory import state_memory_mb
 from slackwater.tables.ledger.overrides import INPUT as OVERRIDES
 from slackwater.tables.ledger.rows import Input, LedgerRow
-from slackwater.tables.run_files.staging import as_hashed
 from slackwater.tables.run_files.snapshots import bounds_of_key_groups, require_as_recorded
-from slackwater.tables.run_files.staging import count_staged, read_staged
+from slackwater.tables.run_files.staging import as_hashed, count_staged, read_staged
 from slackwater.tables.schemas import Shape, staged_tables
 from slackwater.tables.warehouse import Tables
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK, Timeline

@@ -89,7 +89,7 @@ def iso(ms: int) -> str:
     return moment.isoformat(timespec="milliseconds" if ms % 1000 else "seconds") + "Z"
 
 
-class RunOfSlice(Protocol):
+class SlicedRow(Protocol):
     """What the ledger says of the slice of a run; a `LedgerRow`, or some of its columns."""
 
     @property
@@ -99,17 +99,17 @@ class RunOfSlice(Protocol):
     def slice_end(self) -> datetime | None: ...
 
 
-def start_of(row: RunOfSlice) -> int:
+def start_of(row: SlicedRow) -> int:
     assert row.slice_start is not None
     return to_ms(row.slice_start)
 
 
-def end_of(row: RunOfSlice) -> int:
+def end_of(row: SlicedRow) -> int:
     assert row.slice_end is not None
     return to_ms(row.slice_end)
 
 
-def slice_of(row: RunOfSlice) -> Slice:
+def slice_of(row: SlicedRow) -> Slice:
     return Slice(start_of(row), end_of(row))
 
 

@@ -9,7 +9,7 @@ Reads the source's log, and the arrival column of the files that the log calls n
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -83,9 +83,8 @@ def read_ranges(reads: pa.Table) -> list[ReadRange]:
 
 
 def table_of_reads(ranges: Sequence[ReadRange]) -> pa.Table:
-    names = ("from_ms", "to_ms", "version")
-    columns = [pa.array([getattr(item, name) for item in ranges], pa.int64()) for name in names]
-    return pa.table(columns, names=list(names))
+    columns = [(name, pa.int64()) for name in ("from_ms", "to_ms", "version")]
+    return pa.Table.from_pylist([asdict(item) for item in ranges], schema=pa.schema(columns))
 
 
 def read_ranges_of(runs: Iterable[LedgerRow], table: str) -> list[ReadRange]:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 PANDAS_ROWS = 1_000_000
 # The columns of `published` that a publication numbers: before it nobody knows them.
-_OF_PUBLICATION = ("revision", "run_seq")
+_NUMBERED_COLUMNS = ("revision", "run_seq")
 _SEVERITIES = {"critical": "reject", "warning": "warn", "info": "warn"}
 _LIBRARY_SEVERITIES = {"reject": "critical", "warn": "warning"}
 _NUMBER = "slackwater_number"
@@ -102,7 +102,7 @@ class RowsToPublish:
         columns = ", ".join(
             f"{values.get(name, quoted(name))} AS {quoted(name)}"
             for name, _ in table_columns(self.shape)["published"]
-            if name not in _OF_PUBLICATION
+            if name not in _NUMBERED_COLUMNS
         )
         window = [quoted(name) for name in (*self.shape.key_names, *self.shape.window_names)]
         if self.shape.windows is None:  # firings of the global window stand side by side

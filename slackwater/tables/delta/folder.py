@@ -23,10 +23,15 @@ from slackwater.tables.delta.commits import Owner, PendingCommit, add_action, re
 from slackwater.tables.delta.foreign_changes import TOKEN, ForeignCommit
 from slackwater.tables.delta.log_files import last_checkpoint, line_count, superseded_checkpoints
 from slackwater.tables.delta.open_table import OpenTable
-from slackwater.tables.delta.written_files import by_partition, folder_of
 from slackwater.tables.delta.stored_files import StoredFiles, Within, files_within
 from slackwater.tables.delta.table_handles import TableHandles
-from slackwater.tables.delta.written_files import WrittenFile, columns_as_differences, write_file
+from slackwater.tables.delta.written_files import (
+    WrittenFile,
+    by_partition,
+    columns_as_differences,
+    folder_of,
+    write_file,
+)
 from slackwater.tables.errors import CommitConflict, CommitUnknown, NotADeltaTable
 from slackwater.tables.storage_errors import Cause, cause_of, not_writable, reason
 from slackwater.tables.stores import filesystem
@@ -201,7 +206,7 @@ class Folder:
         self._alter(add)
 
     def _alter(self, change: Callable[[OpenTable, CommitProperties], None]) -> None:
-        """Change the table's columns as of now, in a commit with our mark; again where others commit first."""
+        """Change the table's columns, in a commit with our mark; once more where others commit first."""
         while True:
             try:
                 table = self.open()

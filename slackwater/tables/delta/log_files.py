@@ -21,9 +21,8 @@ from typing import Any, NamedTuple
 
 from pyarrow.fs import FileSelector, FileSystem
 
-from slackwater.tables.stores import map_concurrently
 from slackwater.tables.errors import LogDamaged
-from slackwater.tables.stores import is_local
+from slackwater.tables.stores import is_local, map_concurrently
 
 LOG = "_delta_log"
 HINT = f"{LOG}/_last_checkpoint"

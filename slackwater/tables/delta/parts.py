@@ -15,13 +15,14 @@ import pyarrow as pa
 
 from slackwater.tables.delta.folder import Folder
 from slackwater.tables.delta.parquet import SealedWriter, output_stream
-from slackwater.tables.delta.written_files import by_partition, folder_of
 from slackwater.tables.delta.statistics import Statistics
 from slackwater.tables.delta.written_files import (
     WrittenFile,
+    by_partition,
     cast_unless_encoded,
     columns_as_differences,
     encoding,
+    folder_of,
 )
 from slackwater.tables.storage_errors import not_writable
 from slackwater.tables.stores import filesystem, is_local

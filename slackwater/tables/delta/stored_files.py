@@ -17,7 +17,6 @@ import pyarrow.dataset as pads
 import pyarrow.fs as pafs
 from deltalake import DeltaTable
 
-from slackwater.tables.delta.statistics import widen_bounds
 from slackwater.tables.delta.parquet import (
     check_contents,
     check_footer,
@@ -27,6 +26,7 @@ from slackwater.tables.delta.parquet import (
     lost_file,
     naming_damaged_file,
 )
+from slackwater.tables.delta.statistics import widen_bounds
 from slackwater.tables.stores import filesystem
 
 _BATCH_ROWS = 1 << 17

@@ -12,16 +12,17 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow.fs import FileInfo, FileSystem
 
 from slackwater.errors import SlackwaterError
-from slackwater.tables.delta.open_table import open_at_checkpoint
 from slackwater.tables.delta.foreign_changes import (
     ForeignCommit,
+    UnbearableFeature,
     commits_behind_ours,
     commits_between,
     foreign_among,
     is_changed_by_others,
     refuse_foreign,
+    refuse_unbearable,
+    unbearable,
 )
-from slackwater.tables.delta.foreign_changes import UnbearableFeature, refuse_unbearable, unbearable
 from slackwater.tables.delta.log_files import (
     LOG,
     check_commit,
@@ -30,7 +31,7 @@ from slackwater.tables.delta.log_files import (
     content_of,
     damage,
 )
-from slackwater.tables.delta.open_table import OpenTable, PlainCommit
+from slackwater.tables.delta.open_table import OpenTable, PlainCommit, open_at_checkpoint
 from slackwater.tables.errors import CatalogManaged, NotADeltaTable
 from slackwater.tables.storage_errors import not_readable, reads, reason
 from slackwater.tables.stores import filesystem, is_local

@@ -29,9 +29,10 @@ from slackwater.tables.delta.foreign_changes import (
     LoggedCommit,
     commits_behind_ours,
     commits_between,
+    is_borne_property,
     is_foreign,
+    unbearable_features,
 )
-from slackwater.tables.delta.foreign_changes import is_borne_property, unbearable_features
 from slackwater.tables.delta.log_files import (
     LOG,
     commit_path,

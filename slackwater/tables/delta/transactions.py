@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from slackwater.tables.stores import map_concurrently
 from slackwater.tables.delta.folder import Folder
 from slackwater.tables.delta.foreign_changes import LoggedCommit
 from slackwater.tables.delta.log_files import commit_path, content_of
-from slackwater.tables.stores import filesystem
+from slackwater.tables.stores import filesystem, map_concurrently
 
 # So many commits are asked for at once.
 _COMMITS_AT_ONCE = 32
@@ -66,7 +65,9 @@ class Transactions:
                 return transaction
         return None
 
-    def _from(self, version: int, last: int, at_once: int = _COMMITS_AT_ONCE) -> Iterator[LoggedCommit | None]:
+    def _from(
+        self, version: int, last: int, at_once: int = _COMMITS_AT_ONCE
+    ) -> Iterator[LoggedCommit | None]:
         """The commits of table versions from `version` to `last`; None for one that is gone."""
         for start in range(version, last + 1, at_once):
             versions = range(start, min(start + at_once, last + 1))

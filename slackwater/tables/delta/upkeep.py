@@ -59,7 +59,9 @@ class TableUpkeep:
             [([], "count_all"), ("num_records", "sum"), ("size_bytes", "sum")]
         )
         return {
-            row[partition]: PartitionSize(row["count_all"], row["num_records_sum"] or 0, row["size_bytes_sum"])
+            row[partition]: PartitionSize(
+                row["count_all"], row["num_records_sum"] or 0, row["size_bytes_sum"]
+            )
             for row in sums.to_pylist()
         }
 

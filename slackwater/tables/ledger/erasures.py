@@ -52,7 +52,7 @@ class ErasedRows:
     gaps: tuple[Gap, ...] = ()
 
     @classmethod
-    def of_values(cls, values: dict[str, Any]) -> Self:
+    def from_values(cls, values: dict[str, Any]) -> Self:
         texts = {name: tuple(values[name] or ()) for name in ("removed", "files")}
         gaps = tuple(Gap(**gap) for gap in values.get("gaps") or ())
         return cls(**{**values, **texts, "gaps": gaps})
@@ -63,9 +63,9 @@ class ErasedRows:
 
 @dataclass(frozen=True)
 class Remainders:
-    """What erasures left of some runs. `of_runs`: run_id → the rows erased of it, oldest erasure first."""
+    """What erasures left of some runs. `rows_by_run`: run_id → its erased rows, oldest erasure first."""
 
-    of_runs: dict[str, list[ErasedRows]] = field(default_factory=dict)
+    rows_by_run: dict[str, list[ErasedRows]] = field(default_factory=dict)
 
     @classmethod
     def after(cls, erasures: Iterable[Sequence[ErasedRows]]) -> Self:
@@ -74,20 +74,21 @@ class Remainders:
         for erasure in erasures:
             for item in erasure:
                 if item.run_id is not None:
-                    remainders.of_runs.setdefault(item.run_id, []).append(item)
+                    remainders.rows_by_run.setdefault(item.run_id, []).append(item)
         return remainders
 
     def state_hash(self, run_id: str, recorded_hash: str | None) -> str | None:
         """The hash of the remaining rows of a run's snapshot."""
         return _without(
-            recorded_hash, [item for item in self.of_runs.get(run_id, ()) if item.table in SNAPSHOT_TABLES]
+            recorded_hash,
+            [item for item in self.rows_by_run.get(run_id, ()) if item.table in SNAPSHOT_TABLES],
         )
 
     def output_hash(self, run_id: str, recorded_hash: str | None) -> str | None:
         """The hash of the remaining rows of a run's panes and side outputs."""
         erased_output = [
             item
-            for item in self.of_runs.get(run_id, ())
+            for item in self.rows_by_run.get(run_id, ())
             if item.table == _PANES or item.table.startswith(SIDE)
         ]
         return _without(recorded_hash, erased_output)
@@ -95,12 +96,14 @@ class Remainders:
     def files(self, run_id: str, recorded_files: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         """Table → the files with the remaining rows of a run's snapshot, and its recorded files elsewhere."""
         return recorded_files | {
-            item.table: item.files for item in self.of_runs.get(run_id, ()) if item.table in SNAPSHOT_TABLES
+            item.table: item.files
+            for item in self.rows_by_run.get(run_id, ())
+            if item.table in SNAPSHOT_TABLES
         }
 
     def rows(self, run_id: str, table: str) -> int:
         """The number of a run's rows that were erased from a table."""
-        return sum(item.rows for item in self.of_runs.get(run_id, ()) if item.table == table)
+        return sum(item.rows for item in self.rows_by_run.get(run_id, ()) if item.table == table)
 
 
 def _without(recorded_hash: str | None, items: Sequence[ErasedRows]) -> str | None:

@@ -252,7 +252,7 @@ REVISED_COLUMNS = frozenset({"state_hash", "output_hash", "files", "windows_open
 
 def revised_rows(rows: Sequence[LedgerRow], remainders: Remainders) -> list[LedgerRow]:
     """`rows` with the hashes, files and counts of what erasures have left of them."""
-    return [revised_row(row, remainders) if row.run_id in remainders.of_runs else row for row in rows]
+    return [revised_row(row, remainders) if row.run_id in remainders.rows_by_run else row for row in rows]
 
 
 def revised_row(row: LedgerRow, remainders: Remainders) -> LedgerRow:

@@ -22,8 +22,7 @@ from typing import Any
 from slackwater.errors import UsageError
 from slackwater.tables.ledger.erasures import ErasedRows, Remainders
 from slackwater.tables.ledger.ledger_files import revised_row
-from slackwater.tables.ledger.rows import RowKind
-from slackwater.tables.ledger.rows import MAIN, Branch, Input, LedgerRow
+from slackwater.tables.ledger.rows import MAIN, Branch, Input, LedgerRow, RowKind
 from slackwater.tables.ledger.spans import Spans, concatenation, since, up_to
 
 _REDRIVE = "redrive"

@@ -19,14 +19,14 @@ from slackwater.tables.ledger.erasures import Remainders
 from slackwater.tables.ledger.ledger_files import (
     Condition,
     LedgerFile,
+    LiveRuns,
     columns_of_files,
     ledger_files,
     plain_values,
+    revised_rows,
     rows_of_files,
 )
-from slackwater.tables.ledger.ledger_files import LiveRuns, revised_rows
-from slackwater.tables.ledger.rows import RowKind
-from slackwater.tables.ledger.rows import MAIN, Branch, LedgerRow
+from slackwater.tables.ledger.rows import MAIN, Branch, LedgerRow, RowKind
 from slackwater.tables.ledger.spans import seq_numbers, seqs_of, spans_of
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 

@@ -74,7 +74,7 @@ class StoredColumns(Protocol):
     """Columns of ledger rows in storage."""
 
     def value(self, name: str, place: int) -> Any:
-        """The value of a column in the row at `place`, as `LedgerRow.of_values` takes it."""
+        """The value of a column in the row at `place`, as `LedgerRow.from_values` takes it."""
 
     def last_live_seq(self, place: int) -> int | None:
         """The last seq of the row's column `live`; None where no run is live."""
@@ -181,7 +181,7 @@ class LedgerRow(_ReadWhenAsked):
         for name, kind in schemas.RUNS:
             if pa.types.is_timestamp(kind) and values[name] is not None:
                 values[name] = datetime.fromisoformat(values[name])
-        return cls.of_values(values)
+        return cls.from_values(values)
 
     def values(self) -> dict[str, Any]:
         """Every column as plain values, for `pyarrow.Table.from_pylist`."""
@@ -193,7 +193,7 @@ class LedgerRow(_ReadWhenAsked):
         return values
 
     @classmethod
-    def of_values(cls, values: dict[str, Any]) -> Self:
+    def from_values(cls, values: dict[str, Any]) -> Self:
         """The inverse of `values`, for a row of `pyarrow.Table.to_pylist`. Raises NewerFormat, EarlierFormat:
         another version of the product wrote it.
         """
@@ -202,7 +202,7 @@ class LedgerRow(_ReadWhenAsked):
 
     @classmethod
     def all_stored(cls, columns: StoredColumns, places: Sequence[int]) -> list[Self]:
-        """The rows at `places` of columns that are not newer than this version; each is read when asked for."""
+        """The rows at `places` of columns, each of which is read when it is asked for."""
         rows = [object.__new__(cls) for _ in places]
         _set(cls, rows, "_columns", repeat(columns, len(rows)))
         _set(cls, rows, "_place", places)
@@ -223,7 +223,7 @@ _FIELDS: dict[str, Callable[[Any], Any]] = {
     "files": lambda files: {table: tuple(paths) for table, paths in dict(files or {}).items()},
     "phase_seconds": lambda seconds: dict(seconds or {}),
     "table_versions": lambda versions: dict(versions or {}),
-    "erased": lambda items: tuple(map(ErasedRows.of_values, items or ())),
+    "erased": lambda items: tuple(map(ErasedRows.from_values, items or ())),
 }
 
 

@@ -14,8 +14,7 @@ from slackwater.tables.delta.stored_files import StoredFiles
 from slackwater.tables.delta.upkeep import TableUpkeep
 from slackwater.tables.errors import CommitConflict
 from slackwater.tables.ledger.reader import LedgerReader, newest_seq
-from slackwater.tables.ledger.rows import RUN_KINDS, RowKind
-from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.ledger.rows import RUN_KINDS, LedgerRow, RowKind
 from slackwater.tables.ledger.spans import followed_by
 
 # A ledger of so many files becomes one of fewer. Who reads all of it opens no more.

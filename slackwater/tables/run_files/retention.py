@@ -11,10 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.tables.ledger.attempts import Attempt
-from slackwater.tables.ledger.attempts import is_dead
-from slackwater.tables.ledger.rows import RUN_KINDS
-from slackwater.tables.ledger.rows import Branch, LedgerRow
+from slackwater.tables.ledger.attempts import Attempt, is_dead
+from slackwater.tables.ledger.rows import RUN_KINDS, Branch, LedgerRow
 from slackwater.tables.ledger.spans import seq_numbers
 from slackwater.tables.run_files.staging import unpack
 from slackwater.windowing.columnar.arrays.columns import Longs

@@ -16,11 +16,10 @@ from deltalake import Transaction
 from slackwater.tables.delta.folder import Folder
 from slackwater.tables.delta.open_table import OpenTable
 from slackwater.tables.delta.parquet import open_verified
-from slackwater.tables.delta.written_files import partition_of
 from slackwater.tables.delta.parts import Parts
 from slackwater.tables.delta.statistics import Statistics
 from slackwater.tables.delta.stored_files import StoredFiles
-from slackwater.tables.delta.written_files import WrittenFile
+from slackwater.tables.delta.written_files import WrittenFile, partition_of
 from slackwater.tables.errors import CommitConflict
 from slackwater.tables.ledger.erasures import ErasedRows
 from slackwater.tables.run_files.staging import as_hashed

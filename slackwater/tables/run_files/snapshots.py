@@ -19,9 +19,8 @@ from slackwater.tables.delta.stored_files import StoredFiles, Within
 from slackwater.tables.delta.written_files import WrittenFile
 from slackwater.tables.errors import CommitConflict, DamagedSnapshot, SnapshotGone
 from slackwater.tables.ledger.rows import LedgerRow
-from slackwater.tables.run_files.staging import as_hashed
 from slackwater.tables.run_files.rewriting import describe_file
-from slackwater.tables.run_files.staging import scan_staged
+from slackwater.tables.run_files.staging import as_hashed, scan_staged
 from slackwater.tables.schemas import SNAPSHOT_TABLES
 from slackwater.tables.stores import filesystem
 from slackwater.tables.warehouse import Tables
@@ -79,7 +78,9 @@ def _stored_files(
     uri: str, schema: pa.Schema, files: Sequence[tuple[str, int, int | None]] = ()
 ) -> StoredFiles:
     """Files by (path, bytes, rows) that are not in a table's log."""
-    schema_of_log = pa.schema([("path", pa.string()), ("size_bytes", pa.int64()), ("num_records", pa.int64())])
+    schema_of_log = pa.schema(
+        [("path", pa.string()), ("size_bytes", pa.int64()), ("num_records", pa.int64())]
+    )
     rows = [dict(zip(schema_of_log.names, (quote(path), *sizes), strict=True)) for path, *sizes in files]
     actions = pa.Table.from_pylist(rows, schema=schema_of_log)
     return StoredFiles(actions, uri, filesystem(uri), schema)
@@ -107,11 +108,13 @@ def put_back_for_reading(tables: Tables, owner: LedgerRow | None) -> dict[str, t
     """
     if owner is None:
         return dict.fromkeys(SNAPSHOT_TABLES, ())
+    recorded_paths = {name: owner.files.get(name, ()) for name in SNAPSHOT_TABLES}
     known_paths = {
-        name: _known_paths(tables[name], owner.run_id, owner.files.get(name, ())) for name in SNAPSHOT_TABLES
+        name: _paths_in_log(tables[name], owner.run_id, tables[name].newest_known()) if paths else ()
+        for name, paths in recorded_paths.items()
     }
     return {
-        name: paths or _put_back_in(tables[name], owner.run_id, owner.files.get(name, ()))
+        name: paths or _put_back_in(tables[name], owner.run_id, recorded_paths[name])
         for name, paths in known_paths.items()
     }
 
@@ -232,10 +235,6 @@ def ways_on(tables: Tables, pipeline: str, row: LedgerRow) -> str:
         "`slackwater state restore "
         f"{pipeline} {nearest.seq}`, `slackwater run {pipeline} --to {last:%Y-%m-%dT%H:%M:%SZ}`."
     )
-
-
-def _known_paths(folder: Folder, run_id: str, recorded_paths: tuple[str, ...]) -> tuple[str, ...]:
-    return _paths_in_log(folder, run_id, folder.newest_known()) if recorded_paths else ()
 
 
 def _paths_in_log(folder: Folder, run_id: str, table: OpenTable | None = None) -> tuple[str, ...]:

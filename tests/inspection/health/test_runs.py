@@ -9,8 +9,7 @@ import pytest
 from slackwater import Health
 from slackwater.inspection.health.findings import Colour
 from slackwater.inspection.health.runs import judge_attempts, judge_schedule
-from slackwater.tables.ledger.attempts import Attempt, AttemptsWriter
-from slackwater.tables.ledger.attempts import owner_of
+from slackwater.tables.ledger.attempts import Attempt, AttemptsWriter, owner_of
 from tests.inspection.health.subjects import HOUR, MINUTE, Lineage, declared, figures, subject
 from tests.tables.ledger.ledger_rows import day
 

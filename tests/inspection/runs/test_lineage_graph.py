@@ -10,8 +10,7 @@ The ledgers are written by hand:
 from datetime import UTC, datetime, timedelta
 
 from slackwater.inspection.runs.lineage_graph import LineageGraph, Standing, lineage_graph
-from slackwater.tables.ledger.rows import RowKind
-from slackwater.tables.ledger.rows import MAIN, LedgerRow
+from slackwater.tables.ledger.rows import MAIN, LedgerRow, RowKind
 from slackwater.tables.ledger.spans import spans_of
 
 DAY = timedelta(days=1)

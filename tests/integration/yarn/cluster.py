@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
-from slackwater.runtime.settings import cache
 from slackwater.runtime.java import find_java
+from slackwater.runtime.settings import cache
 from tests.integration.command import environment
 
 POM = Path(__file__).with_name("pom.xml")

@@ -12,8 +12,7 @@ from deltalake import DeltaTable
 from slackwater.engine.operator import OperatorEngine
 from slackwater.engine.source.pinning import SourceReplaced
 from slackwater.engine.transport.in_process import InProcess
-from slackwater.runs.lineage.verify import CannotRepeat
-from slackwater.runs.lineage.verify import Verifier
+from slackwater.runs.lineage.verify import CannotRepeat, Verifier
 from tests.runs.world import Event, World, every_hour, perfect
 
 EVENTS = every_hour(0, 48)

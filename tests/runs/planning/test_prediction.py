@@ -21,8 +21,8 @@ def test_seconds_that_lie_on_a_line_are_predicted_exactly_and_the_first_slice_pa
         [cold, *(run(seq, rows, 0.5 + rows * 2e-6) for seq, rows in ((2, 1000), (3, 500_000)))], "operator"
     )
     assert found is not None
-    assert found.of_slice(1_000_000) == pytest.approx(2.5)
-    assert found.of_command([1_000_000, 0]) == pytest.approx(9.0 + 2.5 + 0.5)
+    assert found.slice_seconds(1_000_000) == pytest.approx(2.5)
+    assert found.command_seconds([1_000_000, 0]) == pytest.approx(9.0 + 2.5 + 0.5)
     assert (
         found.basis
         == "recorded seconds and rows of 3 runs, 1 to 3, engine operator: 0.50 s a slice, 2.0 µs a row, "
@@ -39,7 +39,9 @@ def test_nothing_is_predicted_from_runs_of_another_engine_or_none() -> None:
 def test_one_run_alone_predicts_its_own_seconds() -> None:
     found = predict([run(7, 100, 1.5)], "operator")
     assert (
-        found is not None and found.of_slice(100) == pytest.approx(1.5) and "of run 7, engine" in found.basis
+        found is not None
+        and found.slice_seconds(100) == pytest.approx(1.5)
+        and "of run 7, engine" in found.basis
     )
 
 
@@ -47,7 +49,7 @@ def test_only_the_newest_runs_count() -> None:
     slow = [run(seq, seq, 100.0) for seq in range(1, 11)]
     fast = [run(seq, seq, 1.0) for seq in range(11, 11 + RUNS)]
     found = predict([*slow, *fast], "operator")
-    assert found is not None and found.of_slice(20) == pytest.approx(1.0) and found.runs[0] == 11
+    assert found is not None and found.slice_seconds(20) == pytest.approx(1.0) and found.runs[0] == 11
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.floats(0.1, 100)), min_size=1, max_size=12))

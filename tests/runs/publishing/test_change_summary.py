@@ -160,5 +160,5 @@ def recording(scans: list[tuple[list[str], int]], rows_at_once: int) -> Any:
 
 def test_a_sum_is_read_as_it_was_written() -> None:
     summary = ChangeSummary(Counter({("insert", "first"): 3}), {date(2013, 1, 1), None})
-    assert ChangeSummary.of_facts(summary.to_facts()) == summary
-    assert ChangeSummary.of_facts({}) is None
+    assert ChangeSummary.from_facts(summary.to_facts()) == summary
+    assert ChangeSummary.from_facts({}) is None

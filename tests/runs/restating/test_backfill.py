@@ -20,8 +20,8 @@ from slackwater.runs.publishing.roll_forward import RollForward
 from slackwater.runs.restating import backfill
 from slackwater.runs.restating.backfill import MainMoved
 from slackwater.runs.restating.publish_branch import ChangedSinceShown
-from slackwater.runs.staging.staged_slice import SliceRejected
 from slackwater.runs.staging.run import Runner, wall_clock
+from slackwater.runs.staging.staged_slice import SliceRejected
 from slackwater.tables.ledger.attempts import Attempt, AttemptsWriter
 from slackwater.tables.ledger.writer import LedgerWriter
 from tests.runs.world import DAILY, Event, World, every_hour, moment, ms, multiset, perfect
@@ -482,9 +482,7 @@ def test_a_slice_of_a_branch_that_is_rejected_may_be_accepted_and_the_restatemen
     rejected = world.tables.attempts.newest_rows()[-1]
     assert f"slackwater publish daily {rejected.run_id} --accept REASON" in str(error.value)
     runner = world.runner()
-    accepting = Publisher(
-        "daily", runner.tables, RollForward.of(world.pipeline, runner.tables, runner.shape)
-    )
+    accepting = Publisher("daily", runner.tables, RollForward.of(world.pipeline, runner.tables, runner.shape))
     [row] = accepting.publish(rejected.run_id, "ten is right")
     assert (row.branch, row.verdict) == ("restate-20130102t000000-20130103t000000", "accepted: ten is right")
     published = world.backfill(24, 48)

@@ -164,9 +164,7 @@ def test_a_fork_and_a_restore_take_the_mark_of_their_run(tmp_path: Path) -> None
     world.run(96)
     assert {late["row"] for late in world.live("late_events")} == {LATE.row, 102}
     rolling = RollForward.of(world.pipeline, world.tables, world.runner().shape)
-    Moves(
-        "daily", world.tables, rolling, Declarations(world.pipeline, world.code, world.tables)
-    ).restore(1)
+    Moves("daily", world.tables, rolling, Declarations(world.pipeline, world.code, world.tables)).restore(1)
     world.run(96)
     assert counts(world)[2] == 4 and world.live("late_events") == []
     assert second.seq == 2 and marks(world) == [None] * 4

@@ -27,12 +27,10 @@ from slackwater.engine.transport.in_process import InProcess
 from slackwater.errors import UsageError
 from slackwater.pipelines import agg, expect
 from slackwater.pipelines.registry import config_hash
-from slackwater.runs.lineage.moves import close
 from slackwater.runs.lineage.maintain import Maintenance
-from slackwater.runs.lineage.moves import Moves
-from slackwater.runs.lineage.verify import CannotRepeat
+from slackwater.runs.lineage.moves import Moves, close
 from slackwater.runs.lineage.table_checks import TableChecks
-from slackwater.runs.lineage.verify import Verifier
+from slackwater.runs.lineage.verify import CannotRepeat, Verifier
 from slackwater.runs.planning.plan_range import RangePlanner
 from slackwater.runs.publishing.evaluator import Evaluator
 from slackwater.runs.publishing.rebuild import Rebuild
@@ -92,7 +90,7 @@ def verified(world: World, seq: int) -> tuple[bool, tuple[str, ...]]:
 
 
 def damaged(world: World) -> list[Any]:
-    rolling = RollForward.of_stored(world.pipeline, world.tables)
+    rolling = RollForward.from_stored(world.pipeline, world.tables)
     return [fact for fact in TableChecks("daily", world.tables, rolling).facts() if not fact.is_equal]
 
 
@@ -333,7 +331,7 @@ def test_upkeep_and_a_rebuild_keep_the_columns_of_results_that_were_removed(worl
     world.run(16)
     before = published(world)
     assert before[0] == (2, 9, None)
-    rolling = RollForward.of_stored(world.pipeline, world.tables)
+    rolling = RollForward.from_stored(world.pipeline, world.tables)
     Maintenance(world.pipeline, world.tables, rolling, lease=False).run()
     Rebuild("daily", world.tables, rolling).run()
     assert published(world) == before and damaged(world) == []

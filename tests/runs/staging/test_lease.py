@@ -14,8 +14,7 @@ from slackwater.runs.staging.lease import LeaseHeld, only_upkeep, renewing_lease
 from slackwater.tables import schemas
 from slackwater.tables.delta.folder import Folder
 from slackwater.tables.errors import WarehouseNotWritable
-from slackwater.tables.ledger.attempts import Attempt, AttemptsWriter
-from slackwater.tables.ledger.attempts import this_process
+from slackwater.tables.ledger.attempts import Attempt, AttemptsWriter, this_process
 from tests.tables.ledger.ledger_rows import clock, day
 
 

@@ -12,8 +12,7 @@ from deltalake import DeltaTable
 
 from slackwater.engine.source.pinned_source import SourceRewritten
 from slackwater.engine.source.pinning import VersionGone
-from slackwater.runs.planning.source_reads import PlanInputs
-from slackwater.runs.planning.source_reads import read_source
+from slackwater.runs.planning.source_reads import PlanInputs, read_source
 from slackwater.runs.staging.slices import Slice
 from tests.integration.conftest import great_expectations as great_expectations
 from tests.runs.world import Event, World, every_hour, ms, perfect

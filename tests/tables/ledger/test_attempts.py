@@ -13,8 +13,7 @@ from deltalake import DeltaTable
 from slackwater.tables import schemas
 from slackwater.tables.delta.folder import Folder
 from slackwater.tables.delta.stored_files import StoredFiles
-from slackwater.tables.ledger.attempts import LEASE, UPKEEP, Attempt, AttemptsWriter
-from slackwater.tables.ledger.attempts import is_dead, this_process
+from slackwater.tables.ledger.attempts import LEASE, UPKEEP, Attempt, AttemptsWriter, is_dead, this_process
 from tests.racing import race
 from tests.tables.ledger.ledger_rows import clock, day
 

@@ -7,8 +7,7 @@ from datetime import timedelta
 
 import pyarrow as pa
 
-from slackwater.tables.ledger.attempts import Attempt
-from slackwater.tables.ledger.attempts import this_process
+from slackwater.tables.ledger.attempts import Attempt, this_process
 from slackwater.tables.ledger.rows import MAIN, Branch, LedgerRow
 from slackwater.tables.ledger.spans import Span
 from slackwater.tables.run_files.retention import RetentionFacts, Rule, droppable_run_ids

@@ -4,42 +4,28 @@ spark-submit's exit code can't say it.
 No manifest is written where another try may end otherwise. `slackwater.args` defines its form.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from slackwater import args
 from slackwater.errors import LostRaceError, PermanentError, RejectedError, RetryableError, UsageError
 from slackwater.runs.staging import validation
 from slackwater.runs.staging.lease import LeaseHeld
-from slackwater.runs.staging.slices import Slice, iso
-from slackwater.runs.staging.staged_slice import StagedSlice
+from slackwater.runs.staging.slices import iso
 from slackwater.tables.files_by_uri import delete, local_path, write_text
 
+if TYPE_CHECKING:
+    from slackwater.runs.lineage.catch_up import CatchUp
+    from slackwater.runs.restating.backfill import Backfill
+
+# A command that replays slices.
+Work: TypeAlias = "CatchUp | Backfill"
 # The outcome by exit code, of errors that another try would meet again.
 OUTCOMES: Mapping[int, args.Outcome] = {1: "failed", 2: "refused", 4: "rejected", 5: "lost"}
 
 _COUNTS = ("rows_read", "windows_fired", "windows_refired", "rows_late", "rows_quarantined")
-
-
-class Work(Protocol):
-    """A command that replays slices: `CatchUp` or `Backfill`."""
-
-    @property
-    def pipeline(self) -> str:
-        """The pipeline's name."""
-
-    @property
-    def staged_slices(self) -> Sequence[StagedSlice]:
-        """The slices that it has replayed so far."""
-
-    @property
-    def stale_slices(self) -> Sequence[Slice]:
-        """Where there was nothing to replay, the slices that are stale."""
-
-    def outcome(self) -> tuple[args.Outcome, str]:
-        """The outcome of a `run` that raised nothing, and a sentence on it, for the task's log."""
 
 
 @contextmanager

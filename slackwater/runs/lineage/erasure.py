@@ -9,8 +9,7 @@
 By the versions that the ledger row names, no run takes the source for a changed one. Watermarks and counts of
 runs stay as they were: they name nobody.
 
-The rows are of a person, named by values of columns, and the tests by which rows of a
-table are recognised as theirs.
+A person is named by values of columns. Rows are recognised as theirs by these tests:
 
     of columns of the table       every column has its value                      `is_of_any`, `where_any`
     of a row written as JSON      it has every column with that value             `is_json_of_any`

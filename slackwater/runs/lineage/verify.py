@@ -5,9 +5,8 @@ The engine is the one that the planner takes, and a large run is replayed on Spa
 no table: files that tasks must write stand in a scratch folder, which is removed. Rows are compared by ranges
 of key groups, so that memory does not grow with a run.
 
-Opens a recorded run for a replay from its pinned inputs, or refuses, where one of them is gone.
-
-`verify` compares what the replay gives with the record; a redrive asks it for its watermarks.
+A recorded run is opened for a replay from its pinned inputs, or refused, where one of them is gone. A redrive
+asks such a replay for its watermarks alone.
 """
 
 from collections.abc import Iterator, Sequence

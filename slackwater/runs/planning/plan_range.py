@@ -1,13 +1,11 @@
 """Plans a range: a restatement where main has run it already, else the runs that catch up to its end.
 
     range -> slices -> source_reads -> files, rows, points -> parked_state -> windows touched
-                                                           -> cost         -> seconds, megabytes
+                                                           -> seconds, megabytes of the largest task
 
 Reads only, and needs neither Spark nor tables of the pipeline. What a command would refuse at once is
-refused here too; what only the source would make it refuse is among the plan's warnings.
-
-The cost of a plan: the seconds that the command would take and the megabytes of its largest task, from
-what earlier runs have recorded.
+refused here too; what only the source would make it refuse is among the plan's warnings. Seconds and
+megabytes follow from what earlier runs have recorded.
 """
 
 from collections.abc import Sequence

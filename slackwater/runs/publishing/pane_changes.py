@@ -11,17 +11,14 @@ all live runs:
 Both go portion by portion of the key groups, so that memory does not grow with a run, and portions may be the
 work of several processes. Reads tables and writes none.
 
-Chooses the files of `published` that may hold rows of given days, or of given windows, by the log's
-statistics.
-
-Reads the log alone; the day of a row is its partition. Of each file the log has the bounds of key groups and
-of window starts; a window can be in a file only if it lies between both.
+Files of `published` are chosen by the log's statistics. The day of a row is its partition, and of each file
+the log has the bounds of key groups and of window starts: a window can be in it only if it lies between both.
 """
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -111,23 +108,6 @@ def least_and_greatest(column: pa.ChunkedArray) -> list[Any]:
     return [bound for bound in pc.min_max(column).as_py().values() if bound is not None]
 
 
-class PortionedChanges(Protocol):
-    """The corrections of one ledger row. Goes to tasks, so it holds lists of files and no open table."""
-
-    @property
-    def portions(self) -> list[Portion]:
-        """The portions into which they are divided."""
-
-    def of(self, portion: Portion) -> Iterator[pa.Table]:
-        """The corrections of one portion, as `Publication.changes` gives them."""
-
-
-def parts_of(changes: PortionedChanges) -> Iterator[pa.Table]:
-    """All corrections of a ledger row, portion by portion."""
-    for portion in changes.portions:
-        yield from changes.of(portion)
-
-
 @dataclass(frozen=True)
 class PaneChanges:
     """Finds the corrections of ledger rows of one pipeline, about `portion_rows` rows at a time."""
@@ -136,7 +116,7 @@ class PaneChanges:
     publication: Publication
     portion_rows: int
 
-    def for_row(self, row: LedgerRow) -> PortionedChanges:
+    def for_row(self, row: LedgerRow) -> "PortionedChanges":
         if row.kind in RUN_KINDS:
             return RunChanges(self._published_rows(), self._panes_of_run(row), cause_of(row))
         return self.for_lineage(row)
@@ -258,6 +238,16 @@ class LineageChanges:
             for part in staying.scan(portion, where, self.published.portion_rows)
         ]
         return pa.concat_tables([staying.empty(), *parts])
+
+
+# The corrections of one ledger row. They go to tasks, so they hold lists of files and no open table.
+PortionedChanges: TypeAlias = RunChanges | LineageChanges
+
+
+def parts_of(changes: PortionedChanges) -> Iterator[pa.Table]:
+    """All corrections of a ledger row, portion by portion."""
+    for portion in changes.portions:
+        yield from changes.of(portion)
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from slackwater.runs.staging.declarations import Declarations
 from slackwater.runs.staging.evolution import Difference
 from slackwater.runs.staging.lease import claim_slice, renewing_lease, rival_on_branch_of
 from slackwater.runs.staging.pins import Pins, with_next_step
-from slackwater.runs.staging.run_checks import BrokenPanes, checks_of_run
+from slackwater.runs.staging.run_checks import checks_of_run
 from slackwater.runs.staging.slice_replay import FinalReplay, ReplayedSlice, SliceReplay
 from slackwater.runs.staging.slices import Lineage, Slice
 from slackwater.runs.staging.staged_slice import Parent, StagedSlice, with_acceptance
@@ -278,11 +278,10 @@ class _SliceStage:
         self, changes: list[Difference], replayed_slice: ReplayedSlice, paths: tuple[str, ...]
     ) -> list[validation.Check]:
         """Check what was staged, its panes in the files `paths`, and record the checks."""
-        shape, panes = self.runner.shape, self.tables["panes"]
-        rows_to_publish = RowsToPublish(self.pipeline, shape, panes, self.run_id, paths)
+        rows_to_publish = RowsToPublish(
+            self.pipeline, self.runner.shape, self.tables["panes"], self.run_id, paths
+        )
         checks = checks_of_run(self.parent, changes, replayed_slice, rows_to_publish)
-        broken_panes = BrokenPanes(self.tables, shape, self.run_id, paths)
-        checks = broken_panes.judge(self.pipeline.pane_expectations, checks)
         folder = self.tables["validations"]
         rows = [{"run_id": self.run_id, **asdict(check)} for check in checks]
         folder.append(pa.Table.from_pylist(rows, schema=folder.schema))

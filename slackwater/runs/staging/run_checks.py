@@ -1,18 +1,14 @@
 """The checks of one staged run: those that may reject it, those that may warn, and notes for whoever reads
 them.
 
-Reads the ledger and the overrides, and staged rows only for suites of Great Expectations: for the other
-checks range tasks have taken what is asked of them. Writes nothing: the caller appends the checks to
-`validations`.
+Reads the ledger and the overrides, and staged rows only for suites of Great Expectations and where a run
+breaks an expectation, whose check names the panes by key and window: for the other checks range tasks have
+taken what is asked of them. Writes nothing: the caller appends the checks to `validations`.
 
-Which panes of a run break an expectation, by key and window, and which of them a person has accepted.
-
-An acceptance is of an expectation and of the windows that broke it in the accepted run: whatever values these
-windows have in later runs and restatements, they fail this expectation no more. It lasts until the
-expectation is declared with another rule. The ledger says which runs are accepted, `validations` what they
-had failed, and `panes` which windows that was.
-
-Reads rows only where a run breaks an expectation.
+An acceptance by a person is of an expectation and of the windows that broke it in the accepted run: whatever
+values these windows have in later runs and restatements, they fail this expectation no more. It lasts until
+the expectation is declared with another rule. The ledger says which runs are accepted, `validations` what
+they had failed, and `panes` which windows that was.
 """
 
 from collections.abc import Sequence
@@ -46,12 +42,11 @@ _BATCH_ROWS = 100_000
 
 @dataclass(frozen=True)
 class BrokenPanes:
-    """The panes of one run that break expectations, in the files `paths` that it has committed."""
+    """The panes of one run that break expectations."""
 
     tables: Tables
     shape: Shape
     run_id: str
-    paths: Sequence[str]
 
     def judge(self, expectations: Sequence[Expectation], checks: Sequence[Check]) -> list[Check]:
         """`checks`, in which failed `expectations` name the breaking panes, without accepted windows."""
@@ -171,8 +166,7 @@ def checks_of_run(
         checks.append(validation.check_assignments(outcome.counts, outcome.assignments))
     if before.collected_mark is not None:
         checks.append(validation.check_collected(before.collected_mark, earliest_fired(outcome)))
-    return [
-        *checks,
+    checks += [
         *(validation.note(f"setting changed: {change.path}", change.change) for change in changes),
         *_notes_on_added_results(parent, changes),
         *_note_on_waiting_overrides(tables, replayed_slice.slice_replay.pins.overrides),
@@ -180,6 +174,8 @@ def checks_of_run(
         *odd_input(outcome, after, scan.to_ms),
         *check_stragglers(pipeline, tables.ledger, parent.row, parent.owner, scan),
     ]
+    broken_panes = BrokenPanes(tables, rows_to_publish.shape, rows_to_publish.run_id)
+    return broken_panes.judge(pipeline.pane_expectations, checks)
 
 
 def _notes_on_added_results(parent: Parent, changes: Sequence[Difference]) -> list[validation.Check]:

@@ -440,10 +440,10 @@ class TestDyingAndRacing:
     ) -> None:
         step = getattr(RollForward, dies_in)
 
-        def dying(self: RollForward, folder: Any, table: Any, row: Any, *others: Any, **options: Any) -> Any:
+        def dying(self: RollForward, row: Any, *others: Any) -> Any:
             if row.seq == dies_at:
                 raise Killed
-            return step(self, folder, table, row, *others, **options)
+            return step(self, row, *others)
 
         with monkeypatch.context() as patched:
             patched.setattr(RollForward, dies_in, dying)

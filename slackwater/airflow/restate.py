@@ -15,9 +15,8 @@ from slackwater.airflow.page_links import RunPageLink
 from slackwater.airflow.settings import RESTATE, DagOptions, Settings
 from slackwater.airflow.tasks.announce import AnnounceOperator
 from slackwater.airflow.tasks.deliver import deliver
-from slackwater.airflow.tasks.job import JobOperator, sentence_of
+from slackwater.airflow.tasks.job import JobOperator, require_outcome, sentence_of
 from slackwater.airflow.tasks.replay import check_time
-from slackwater.args import ManifestError, manifest_of
 from slackwater.pipelines import Pipeline
 
 UNTIL = "{{ '--until-converged' if params.until == 'state' else '--until-same-code' }}"
@@ -64,10 +63,7 @@ class ConcludeOperator(BaseOperator):
         self.manifest = manifest
 
     def execute(self, context: Any) -> str:
-        try:
-            outcome = manifest_of(self.manifest)
-        except ManifestError as error:
-            raise AirflowFailException(str(error)) from error
+        outcome = require_outcome(self.manifest)
         if outcome.outcome not in ("published", "kept"):
             raise AirflowFailException(sentence_of(outcome))
         self.log.info("%s: %s", outcome.outcome, outcome.message)

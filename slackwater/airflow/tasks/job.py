@@ -35,7 +35,7 @@ from slackwater.airflow.tasks.spark_environment import (
     spark_connection,
     variables_of_spark,
 )
-from slackwater.args import Manifest, ManifestError, manifest_fields, read_manifest
+from slackwater.args import Manifest, ManifestError, manifest_fields, manifest_of, read_manifest
 from slackwater.pipelines import Pipeline
 
 # Files of this package, which spark-submit is given by their paths.
@@ -281,6 +281,14 @@ class JobOperator(SparkApplication):
             raise AirflowFailException(result.output)
         if result.exit_code != 0:
             raise AirflowException(f"must be tried again (exit {result.exit_code}): {result.output}")
+
+
+def require_outcome(manifest: Any) -> Manifest:
+    """The outcome that a task has returned as fields. Raises AirflowFailException: they are none."""
+    try:
+        return manifest_of(manifest)
+    except ManifestError as error:
+        raise AirflowFailException(str(error)) from error
 
 
 def sentence_of(outcome: Manifest) -> str:

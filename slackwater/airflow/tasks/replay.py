@@ -5,6 +5,7 @@ This file says up to when, and what is started; the verb says what a replay is.
 
 import logging
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException
@@ -35,15 +36,12 @@ def replay(pipeline: Pipeline, settings: Settings, on: str | None = None) -> Job
         **settings.places,
     )
 
-    def prepare_try(context: Any) -> None:
-        prepare(context, pipeline.settle)
-
     return JobOperator(
         task_id="replay",
         pipeline=pipeline,
         arguments=[*arguments, *args.on(on)],
         settings=settings,
-        before_try=prepare_try,
+        before_try=partial(prepare, settle=pipeline.settle),
     )
 
 

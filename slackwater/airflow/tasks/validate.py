@@ -15,9 +15,9 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from slackwater.airflow.page_links import RunPageLink, whole_url
 from slackwater.airflow.settings import RESTATE
-from slackwater.airflow.tasks.job import ENDED_EARLY, sentence_of
+from slackwater.airflow.tasks.job import ENDED_EARLY, require_outcome, sentence_of
 from slackwater.airflow.tasks.replay import end_of
-from slackwater.args import Failure, Manifest, ManifestError, manifest_of
+from slackwater.args import Failure, Manifest
 from slackwater.pipelines import Pipeline
 
 # What `validate` returns where nothing is to be published. Marked a success by hand, it returns None.
@@ -99,10 +99,7 @@ class ValidateOperator(ApprovalOperator):
     def _outcome(self, context: Any) -> Manifest:
         if self.manifest is None and has_failed(context, "replay"):
             raise AirflowSkipException("`replay` has failed, and left no outcome")
-        try:
-            return manifest_of(self.manifest)
-        except ManifestError as error:
-            raise AirflowFailException(str(error)) from error
+        return require_outcome(self.manifest)
 
 
 class ConcludeRunOperator(BaseOperator):

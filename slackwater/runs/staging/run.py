@@ -44,6 +44,7 @@ from slackwater.runs.staging.stragglers import newer_reads_by_source
 from slackwater.runs.staging.suite_checks import RowsToPublish
 from slackwater.tables.ledger.attempts import Attempt, AttemptsWriter
 from slackwater.tables.ledger.overrides import OverridesReader, moved_rows_on
+from slackwater.tables.ledger.reader import LedgerReader
 from slackwater.tables.ledger.rows import MAIN, LedgerRow, RowKind
 from slackwater.tables.run_files.snapshots import put_back_for_reading
 from slackwater.tables.run_files.staging import pack, stack, write_staged
@@ -129,7 +130,8 @@ class Runner:
         return Declarations(self.pipeline, self.config_hash, self.tables)
 
     def parent(self, branch: str = MAIN) -> Parent:
-        ledger = self.tables.ledger.as_known()
+        # As this process knows it: whoever commits after it is refused where it has moved.
+        ledger = LedgerReader(self.tables["runs"], self.tables["runs"].newest_known())
         head = ledger.head(branch)
         if head is None:
             return Parent(None, None, None)

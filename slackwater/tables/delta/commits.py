@@ -84,15 +84,19 @@ class PendingCommit:
         if commit is not None and table.takes_plain_commits:
             put_first(self.uri, commit_path(self.version), commit.content)
             return table.after(commit)
-        delta, partition_by = table.as_delta_rs(), list(table.partition_columns) or None
+        delta = table.as_delta_rs()
+        # delta-rs must not retry: its second try would become the version after our own first one.
+        properties = CommitProperties(
+            custom_metadata={**(facts or {}), **line_count(1 + len(own_actions)), TOKEN: self.token},
+            max_commit_retries=0,
+            app_transactions=None if transaction is None else [transaction],
+        )
         delta.create_write_transaction(
             [_as_delta_rs_action(action) for action in actions],
             "append",
             delta.schema(),
-            partition_by,
-            commit_properties=self.properties(
-                transaction, {**(facts or {}), **line_count(1 + len(own_actions))}
-            ),
+            list(table.partition_columns) or None,
+            commit_properties=properties,
         )
         return OpenTable.of(self.uri, delta)
 
@@ -106,18 +110,6 @@ class PendingCommit:
             **(facts or {}),
             TOKEN: self.token,
         }
-
-    def properties(
-        self, transaction: Transaction | None = None, facts: Mapping[str, str] | None = None
-    ) -> CommitProperties:
-        """What delta-rs writes into the commit, `facts` included. delta-rs must not retry: its second try
-        would become the version after our own first one.
-        """
-        return CommitProperties(
-            custom_metadata={**(facts or {}), TOKEN: self.token},
-            max_commit_retries=0,
-            app_transactions=[transaction] if transaction is not None else None,
-        )
 
     def owner(self) -> Owner:
         """Whose commit the version is now. Raises OSError: the log can't be read."""

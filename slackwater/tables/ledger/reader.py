@@ -46,10 +46,6 @@ class LedgerReader:
         self.folder = folder
         self._table = table
 
-    def as_known(self) -> "LedgerReader":
-        """The ledger at the newest version that this process knows, for callers that commit after it."""
-        return LedgerReader(self.folder, self.folder.newest_known())
-
     def _files(self, *bounds: Within) -> StoredFiles:
         return self.folder.files(*bounds, table=self._table)
 

@@ -90,10 +90,12 @@ class Redrive:
             for place, row in enumerate(rows)
             if row["watermark"] is not None and closing_watermarks[place] <= to_ms(row["watermark"])
         ]
-        live = self._live(tables) if rows else []
+        head = tables.ledger.head()
+        live = tables.ledger.live_runs(head) if rows and head is not None else ()
         arrivals, notes = self._arrivals(tables, live, [closing_watermarks[place] for place in moved_places])
         moved_rows = [rows[place] for place in moved_places]
-        moved_on_main = self._moved_on_main(tables)
+        recorded_overrides = OverridesReader(tables["overrides"]).rows()
+        moved_on_main = {} if head is None else moved_rows_on(tables.ledger, head, recorded_overrides)
         moved_late = late.take(pa.array(moved_places, pa.int64()))
         true_arrivals = self._true_arrivals(moved_late, moved_on_main)
         moves = self._overrides(moved_late, true_arrivals, arrivals, reason)
@@ -116,12 +118,6 @@ class Redrive:
             to_restate=self._to_restate(tables, live, rows, first_arrivals) if rows else None,
             notes=tuple(notes),
         )
-
-    def _moved_on_main(self, tables: Tables) -> MovedRows:
-        head = tables.ledger.head()
-        if head is None:
-            return {}
-        return moved_rows_on(tables.ledger, head, OverridesReader(tables["overrides"]).rows())
 
     def _true_arrivals(self, rows: pa.Table, moved_on_main: MovedRows) -> list[int]:
         """The source's arrivals of `rows`, in milliseconds; late again, a row has its redriven one."""
@@ -151,11 +147,6 @@ class Redrive:
             true_arrivals,
             list(map(to_ms, rows.column("event_time").to_pylist())),
         )
-
-    def _live(self, tables: Tables) -> Sequence[LedgerRow]:
-        head = tables.ledger.head()
-        assert head is not None, "there are late rows, so there are runs"
-        return tables.ledger.live_runs(head)
 
     def _to_restate(
         self,

@@ -116,7 +116,7 @@ class PendingCommit:
         content = content_of(filesystem(self.uri), commit_path(self.version))
         if content is None:
             return Owner.NOBODY
-        is_ours = LoggedCommit.of(self.version, content).info.get(TOKEN) == self.token
+        is_ours = LoggedCommit.without_files(self.version, content).info.get(TOKEN) == self.token
         return Owner.OURS if is_ours else Owner.ANOTHER
 
 

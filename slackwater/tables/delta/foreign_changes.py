@@ -60,6 +60,13 @@ class LoggedCommit(NamedTuple):
     def of(cls, version: int, content: bytes) -> "LoggedCommit":
         return cls(version, tuple(json.loads(line) for line in content.splitlines() if line.strip()))
 
+    @classmethod
+    def without_files(cls, version: int, content: bytes) -> "LoggedCommit":
+        """The commit without its files, which may be many, or damaged."""
+        marks = (b'"txn"', b'"commitInfo"')
+        lines = (line for line in content.splitlines() if any(mark in line for mark in marks))
+        return cls.of(version, b"\n".join(lines))
+
     @property
     def info(self) -> dict[str, Any]:
         return next((action["commitInfo"] for action in self.actions if "commitInfo" in action), {})
@@ -67,11 +74,6 @@ class LoggedCommit(NamedTuple):
     @property
     def is_ours(self) -> bool:
         return bool(self.info.keys() & {TOKEN, LINES})
-
-    def without_files(self) -> "LoggedCommit":
-        return self._replace(
-            actions=tuple(action for action in self.actions if not action.keys() & set(_FILE_ACTIONS))
-        )
 
     def transaction(self, application: str) -> int | None:
         """The version of an application's transaction; None without one."""

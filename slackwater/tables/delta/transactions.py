@@ -78,5 +78,4 @@ class Transactions:
 
     def _read(self, version: int) -> LoggedCommit | None:
         content = content_of(filesystem(self.folder.uri), commit_path(version))
-        commit = None if content is None else LoggedCommit.of(version, content)
-        return None if commit is None else commit.without_files()
+        return None if content is None else LoggedCommit.without_files(version, content)

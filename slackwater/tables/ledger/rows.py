@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import pyarrow as pa
 
@@ -53,9 +53,6 @@ def noun_of(kind: str) -> str:
 RUN_KINDS = frozenset({RowKind.RUN, RowKind.CLOSE})
 
 
-if TYPE_CHECKING:
-    from slackwater.tables.ledger.ledger_files import LedgerFile
-
 MAIN = "main"
 
 
@@ -73,6 +70,16 @@ class Input:
     bytes: int
 
 
+class StoredColumns(Protocol):
+    """Columns of ledger rows in storage."""
+
+    def value(self, name: str, place: int) -> Any:
+        """The value of a column in the row at `place`, as `LedgerRow.from_values` takes it."""
+
+    def last_live_seq(self, place: int) -> int | None:
+        """The last seq of the row's column `live`; None where no run is live."""
+
+
 class _ReadWhenAsked:
     """A record whose fields may lie in storage until they are asked for. A ledger of 100,000 rows is read in
     seconds because most readers ask for a few of the columns.
@@ -80,7 +87,7 @@ class _ReadWhenAsked:
 
     __slots__ = ("_columns", "_place")
 
-    _columns: "LedgerFile"
+    _columns: StoredColumns
     _place: int
 
     if not TYPE_CHECKING:  # a type checker would take any name for a field
@@ -157,7 +164,7 @@ class LedgerRow(_ReadWhenAsked):
     def last_live_seq(self) -> int | None:
         """The seq of the last live run, whose snapshot the row continues; None without live runs. Of a stored
         row no other span is read."""
-        columns: LedgerFile | None = getattr(self, "_columns", None)
+        columns: StoredColumns | None = getattr(self, "_columns", None)
         if columns is not None:
             return columns.last_live_seq(self._place)
         return self.live[-1].last_seq if self.live else None
@@ -194,7 +201,7 @@ class LedgerRow(_ReadWhenAsked):
         return cls(**{name: _field_value(name, value) for name, value in values.items()})
 
     @classmethod
-    def all_stored(cls, columns: "LedgerFile", places: Sequence[int]) -> list[Self]:
+    def all_stored(cls, columns: StoredColumns, places: Sequence[int]) -> list[Self]:
         """The rows at `places` of columns, each of which is read when it is asked for."""
         rows = [object.__new__(cls) for _ in places]
         _set(cls, rows, "_columns", repeat(columns, len(rows)))

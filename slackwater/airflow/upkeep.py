@@ -19,15 +19,24 @@ from slackwater.airflow.tasks.commands import CommandOperator, answer_of
 _RED = 1
 
 
-class PipelinesOperator(BaseOperator):
-    """The names of the pipelines of the warehouse that have run."""
+class _HealthOperator(BaseOperator):
+    """Asks for the health of the warehouse's pipelines."""
 
     def __init__(self, *, settings: Settings, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.settings = settings
 
+    def ask(self, *, as_json: bool) -> subprocess.CompletedProcess[str]:
+        """What `slackwater health` says. Raises as `require_success`, for other exit codes than 0 and 1."""
+        arguments = args.health(as_json=as_json, **self.settings.places)
+        return answer_of(self.settings, arguments, answers=(0, _RED))
+
+
+class PipelinesOperator(_HealthOperator):
+    """The names of the pipelines of the warehouse that have run."""
+
     def execute(self, context: Any) -> list[str]:
-        healths = json.loads(_health(self.settings, as_json=True).stdout)
+        healths = json.loads(self.ask(as_json=True).stdout)
         names = [
             health["pipeline"] for health in healths if health["head"] is not None and health["is_registered"]
         ]
@@ -48,20 +57,16 @@ class MaintainOperator(CommandOperator):
         self.run_command(args.maintain(self.pipeline, **self.settings.places))
 
 
-class HealthOperator(BaseOperator):
+class HealthOperator(_HealthOperator):
     """Fails, without a retry, while a pipeline of the warehouse is red."""
-
-    def __init__(self, *, settings: Settings, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.settings = settings
 
     def execute(self, context: Any) -> None:
         """Raises AirflowFailException with the reasons, or as `require_success`."""
-        table = _health(self.settings, as_json=False)
+        table = self.ask(as_json=False)
         for line in table.stdout.splitlines():
             self.log.info("%s", line)
         if table.returncode == _RED:
-            healths = json.loads(_health(self.settings, as_json=True).stdout)
+            healths = json.loads(self.ask(as_json=True).stdout)
             reasons = [
                 f"{health['pipeline']}: {reason}"
                 for health in healths
@@ -69,12 +74,6 @@ class HealthOperator(BaseOperator):
                 for reason in health["reasons"]
             ]
             raise AirflowFailException(self.settings.with_places("; ".join(reasons)))
-
-
-def _health(settings: Settings, *, as_json: bool) -> subprocess.CompletedProcess[str]:
-    """What `slackwater health` says. Raises as `require_success` does, for other exit codes than 0 and 1."""
-    arguments = args.health(as_json=as_json, **settings.places)
-    return answer_of(settings, arguments, answers=(0, _RED))
 
 
 _START = datetime(2024, 1, 1, tzinfo=UTC)

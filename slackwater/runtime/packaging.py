@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING
 from slackwater.runtime.jars import declared_jars
 from slackwater.runtime.java import launcher_home
 from slackwater.runtime.settings import SETTINGS, cache, driver_options
+from slackwater.runtime.versions import NOT_ON_EXECUTORS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# What starts commands: DAGs, and the PySpark applications.
-_NOT_ON_EXECUTORS = frozenset({"airflow", "jobs"})
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest time of the zip format; files' own times would change the bytes
 
 
@@ -89,7 +88,7 @@ def _entries() -> Iterator[tuple[str, Path]]:
     package = Path(__file__).parents[1]
     for file in package.rglob("*"):
         name = file.relative_to(package)
-        if file.is_file() and "__pycache__" not in name.parts and name.parts[0] not in _NOT_ON_EXECUTORS:
+        if file.is_file() and "__pycache__" not in name.parts and name.parts[0] not in NOT_ON_EXECUTORS:
             yield f"{package.name}/{name.as_posix()}", file
 
 

@@ -16,7 +16,8 @@ from typing import Any
 from slackwater.errors import PermanentError
 
 PACKAGES = ("pyarrow", "numpy", "deltalake", "rocksdict")
-_NOT_ON_EXECUTORS = frozenset({"airflow", "jobs"})
+# What starts commands: DAGs, and the PySpark applications.
+NOT_ON_EXECUTORS = frozenset({"airflow", "jobs"})
 
 Work = Callable[[Iterator[Any]], Iterator[Any]]
 
@@ -73,7 +74,7 @@ def _digest_of_our_code() -> str:
     """A digest of our sources, which shows when an executor imports another installation than ours."""
     digest = hashlib.sha256()
     folder = files("slackwater")
-    entries = [entry for entry in folder.iterdir() if entry.name not in _NOT_ON_EXECUTORS]
+    entries = [entry for entry in folder.iterdir() if entry.name not in NOT_ON_EXECUTORS]
     for name, file in sorted(_modules("slackwater", entries)):
         digest.update(f"{name}\0".encode() + file.read_bytes())
     return digest.hexdigest()[:12]

@@ -56,11 +56,9 @@ def _values_in_json(text: str) -> list[str] | None:
         values = json.loads(text)
     except ValueError:
         return None
-    return (
-        [value if isinstance(value, str) else json.dumps(value) for value in values]
-        if isinstance(values, list)
-        else None
-    )
+    if not isinstance(values, list):
+        return None
+    return [value if isinstance(value, str) else json.dumps(value) for value in values]
 
 
 def key_scalars(columns: Sequence[tuple[str, pa.DataType]], text: str) -> dict[str, pa.Scalar]:

@@ -121,15 +121,12 @@ class Warehouse:
         runs = existing(_LEDGER)
         newest = None if runs is None else newest_row_of(runs)
         stored_folders = map_concurrently(lambda name: runs if name == _LEDGER else existing(name), names)
-        folders = {
-            name: folder for name, folder in zip(names, stored_folders, strict=True) if folder is not None
-        }
+        pairs = zip(names, stored_folders, strict=True)
+        folders = {name: folder for name, folder in pairs if folder is not None}
         if runs is not None:
-            absent = {
-                name: Folder(f"{self.root}/{pipeline}/{name}", pa.schema([]), is_ours=True)
-                for name in every
-                if name not in folders
-            }
+            root, no_columns = f"{self.root}/{pipeline}", pa.schema([])
+            absent_names = [name for name in every if name not in folders]
+            absent = {name: Folder(f"{root}/{name}", no_columns, is_ours=True) for name in absent_names}
             Tables({**folders, **absent}).refuse_lost_commits(newest, Folder.newest_known)
         if not every.keys() <= folders.keys():
             raise NoRuns(

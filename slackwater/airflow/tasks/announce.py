@@ -41,10 +41,7 @@ class AnnounceOperator(BaseOperator):
     def execute(self, context: Any) -> list[str]:
         """The announced days. Raises AirflowSkipException, or as `require_success` does."""
         since = self._announced_seq(context)
-        ledger = answer_of(
-            self.settings,
-            args.runs(self.pipeline, since=since, **self.settings.places),
-        )
+        ledger = answer_of(self.settings, args.runs(self.pipeline, since=since, **self.settings.places))
         rows = [row for row in json.loads(ledger.stdout) if row["touched"]]
         if not rows:
             raise AirflowSkipException(f"nothing was published after seq {since}")

@@ -148,11 +148,10 @@ class TableChecks:
     def _with_history(self, runs: list[LedgerRow]) -> list[LedgerRow]:
         """The runs whose panes and late rows upkeep has not dropped."""
         horizon = horizon_of(self.tables)
-        return (
-            runs
-            if horizon is None
-            else [row for row in runs if end_of(row) > end_of(self.tables.ledger.row(horizon))]
-        )
+        if horizon is None:
+            return runs
+        horizon_end = end_of(self.tables.ledger.row(horizon))
+        return [row for row in runs if end_of(row) > horizon_end]
 
     def _uniqueness(self) -> list[TableFact]:
         return [

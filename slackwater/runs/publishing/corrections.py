@@ -126,15 +126,8 @@ class Publication:
 
     @property
     def columns_of_inserts(self) -> list[str]:
-        return [
-            "key_group",
-            *self._window,
-            "firing",
-            "ordinal",
-            "timestamp",
-            "kind",
-            *self.shape.result_names,
-        ]
+        results = self.shape.result_names
+        return ["key_group", *self._window, "firing", "ordinal", "timestamp", "kind", *results]
 
     def _is_superseded(self, panes: pa.Table) -> pa.Array:
         """For each row, whether its window has fired again. Only windows with a second firing are queried."""

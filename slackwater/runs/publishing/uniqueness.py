@@ -90,14 +90,8 @@ class Uniqueness:
 
     def _columns(self, name: str) -> list[str]:
         more_columns = ["run_seq"] if name == PUBLISHED else ["seq", "run_id", "op"]
-        names = [
-            *self.publication.shape.key_names,
-            *self.publication.shape.window_names,
-            "timestamp",
-            "ordinal",
-            "firing",
-            *more_columns,
-        ]
+        shape = self.publication.shape
+        names = [*shape.key_names, *shape.window_names, "timestamp", "ordinal", "firing", *more_columns]
         return list(dict.fromkeys(names))
 
     def identity_of(self, name: str, rows: pa.Table) -> pa.Table:

@@ -169,11 +169,10 @@ def odd_input(outcome: Outcome, after: Progress, clock_ms: int) -> list[Check]:
     rows = counts["rows_read"] - counts["rows_filtered"]
     if rows and counts["rows_quarantined"] >= rows:
         return [_nothing_usable(rows, outcome.reason_counts)]
-    return (
-        _check_unit(int(after.per_partition.max_event_ms.max(initial=0)), clock_ms)
-        if counts["rows_accepted"]
-        else []
-    )
+    if not counts["rows_accepted"]:
+        return []
+    sentence = other_unit(int(after.per_partition.max_event_ms.max(initial=0)), clock_ms)
+    return [] if sentence is None else [warning("unit of event times", sentence)]
 
 
 def _nothing_usable(rows: int, reason_counts: Mapping[str, int]) -> Check:
@@ -182,11 +181,6 @@ def _nothing_usable(rows: int, reason_counts: Mapping[str, int]) -> Check:
         "usable rows",
         f"all {rows:,} rows were quarantined: {rows_by_code}; the table `quarantine` has them",
     )
-
-
-def _check_unit(newest_ms: int, clock_ms: int) -> list[Check]:
-    sentence = other_unit(newest_ms, clock_ms)
-    return [] if sentence is None else [warning("unit of event times", sentence)]
 
 
 def other_unit(newest_ms: int, clock_ms: int) -> str | None:

@@ -241,10 +241,7 @@ def check_stragglers(
             if part.holds_unread()
         ]
     )
-    return (
-        []
-        if stragglers == []
-        else [
-            validation.warning("no rows are to be restated", advice_on_stragglers(pipeline.name, stragglers))
-        ]
-    )
+    if stragglers == []:
+        return []
+    advice = advice_on_stragglers(pipeline.name, stragglers)
+    return [validation.warning("no rows are to be restated", advice)]

@@ -109,14 +109,8 @@ class RowsToPublish:
             window.append("CASE WHEN window_start IS NULL THEN firing ELSE 0 END")
         newest = f"rank() OVER (PARTITION BY {', '.join(window)} ORDER BY firing DESC)"
         replaces = self.pipeline.keyed_process is None and not self.pipeline.purges
-        order = [
-            "key_group",
-            *map(quoted, self.shape.key_names),
-            "window_end",
-            "timestamp",
-            "firing",
-            "ordinal",
-        ]
+        keys = map(quoted, self.shape.key_names)
+        order = ["key_group", *keys, "window_end", "timestamp", "firing", "ordinal"]
         return (
             f"SELECT {columns} FROM (SELECT *, {newest if replaces else 1} AS __place FROM {panes}) "
             f"WHERE __place = 1 AND kind <> 'withdrawn' ORDER BY {', '.join(order)}"

@@ -78,13 +78,7 @@ class Folder:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the table itself."""
-        return Folder, (
-            self.uri,
-            self.schema,
-            self.partition_by,
-            self.clustering,
-            self.is_ours,
-        )
+        return Folder, (self.uri, self.schema, self.partition_by, self.clustering, self.is_ours)
 
     @classmethod
     def existing_at(

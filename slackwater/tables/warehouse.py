@@ -350,15 +350,9 @@ class Tables:
         """
         late = self.folders[_LATE_EVENTS]
         table = late.find()
-        before = (
-            {}
-            if table is None
-            else {
-                field.name: field.type
-                for field in table.schema
-                if field.name not in stored_schema.names and field.name not in schemas.LATE_EVENT_NAMES
-            }
-        )
+        own_names = schemas.LATE_EVENT_NAMES.union(stored_schema.names)
+        fields = () if table is None else table.schema
+        before = {field.name: field.type for field in fields if field.name not in own_names}
         retyped_fields = [
             field for field in late.schema if not before.get(field.name, field.type).equals(field.type)
         ]

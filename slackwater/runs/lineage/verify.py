@@ -333,11 +333,9 @@ class _ComparedRows:
 
     def _recorded_files(self, name: str) -> StoredFiles:
         folder = self.tables[name]
-        return (
-            stored_snapshot(folder, self.row)
-            if name in SNAPSHOT_TABLES
-            else folder.files(Within.only("run_id", self.row.run_id))
-        )
+        if name in SNAPSHOT_TABLES:
+            return stored_snapshot(folder, self.row)
+        return folder.files(Within.only("run_id", self.row.run_id))
 
     def _recorded_rows(self, name: str, files: StoredFiles, portion: Portion) -> pa.Table:
         names = [name for name in files.schema.names if name != "run_id"]

@@ -195,13 +195,9 @@ def _files_of_source(
     source, arrival = inputs.sources.each[number], declaration.arrival_time
     refusals = _other_table(inputs, owner, declaration, source.table_id)
     owner_input = None if refusals else input_of(owner, declaration.table)
-    before = (
-        None
-        if owner_input is None
-        else pin(
-            declaration, source.place, owner_input.version, may_be_empty=len(inputs.pipeline.sources) > 1
-        )
-    )
+    before, may_be_empty = None, len(inputs.pipeline.sources) > 1
+    if owner_input is not None:
+        before = pin(declaration, source.place, owner_input.version, may_be_empty=may_be_empty)
     newer_reads: tuple[ReadRange, ...] = ()
     if before is not None and inputs.tables is not None and inputs.head is not None:
         newer_reads = newer_reads_since(inputs.tables.ledger, inputs.head, owner, declaration.table)

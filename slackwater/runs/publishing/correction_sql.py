@@ -135,11 +135,9 @@ def column_list(columns: Sequence[str]) -> str:
 
 
 def _cause(cause: str | None, kind: str) -> str:
-    return (
-        f"'{cause}'"
-        if cause is not None
-        else f"CASE {kind} WHEN 'withdrawn' THEN 'merge' WHEN 'late' THEN 'late' ELSE 'first' END"
-    )
+    if cause is not None:
+        return f"'{cause}'"
+    return f"CASE {kind} WHEN 'withdrawn' THEN 'merge' WHEN 'late' THEN 'late' ELSE 'first' END"
 
 
 def _quoted(column: str) -> str:

@@ -244,11 +244,8 @@ class Publication:
 
     @property
     def _identity(self) -> list[str]:
-        return (
-            [*self._window, "timestamp", "ordinal", SLOT]
-            if self.identity is Identity.RUN
-            else [*self._window, "ordinal", SLOT]
-        )
+        timestamp = ["timestamp"] if self.identity is Identity.RUN else []
+        return [*self._window, *timestamp, "ordinal", SLOT]
 
     def _slot(self, run: str) -> str:
         """SQL for the slot of a row: rows of one slot replace each other, rows of several stay side by

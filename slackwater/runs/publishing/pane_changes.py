@@ -300,11 +300,9 @@ class _Panes:
         return _at_0(self.files.read_schema.empty_table())
 
     def _where(self, portion: Portion, files: StoredFiles) -> pc.Expression:
-        return (
-            portion.where
-            if files.have_only("run_id", self.run_ids)
-            else pc.field("run_id").isin(self.run_ids) & portion.where
-        )
+        if files.have_only("run_id", self.run_ids):
+            return portion.where
+        return pc.field("run_id").isin(self.run_ids) & portion.where
 
 
 def _at_0(panes: pa.Table) -> pa.Table:

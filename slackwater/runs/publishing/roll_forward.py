@@ -103,13 +103,9 @@ class RollForward:
         shape: Shape,
         tasks: PortionTasks | None = None,
     ) -> "RollForward":
-        identity = (
-            Identity.RUN
-            if pipeline.keyed_process is not None
-            else Identity.FIRING
-            if pipeline.purges
-            else Identity.WINDOW
-        )
+        identity = Identity.FIRING if pipeline.purges else Identity.WINDOW
+        if pipeline.keyed_process is not None:
+            identity = Identity.RUN
         results = results_of(tables[CORRECTIONS].schema)
         publication = Publication(tables.shape(replace(shape, results=results)), identity)
         return cls(tables, publication, tasks=tasks)

@@ -102,17 +102,12 @@ class Pins:
         for declaration in pipeline.sources:
             place = place_of(warehouse, pipeline, declaration)
             owner_input = _input_of(pipeline, declaration, () if owner is None else owner.inputs)
-            source, before = (
-                (pin(declaration, place, may_be_empty=may_be_empty, records=True), None)
-                if owner_input is None
-                else pin_both(
-                    declaration,
-                    place,
-                    owner_input.version,
-                    owner_input.table_id,
-                    may_be_empty=may_be_empty,
-                )
-            )
+            before: PinnedSource | None = None
+            if owner_input is None:
+                source = pin(declaration, place, may_be_empty=may_be_empty, records=True)
+            else:
+                version, table_id = owner_input.version, owner_input.table_id
+                source, before = pin_both(declaration, place, version, table_id, may_be_empty=may_be_empty)
             newer: tuple[ReadRange, ...] = ()
             if before is None or before.version != source.version:
                 source = without_erased(source, declaration.table, ledger)

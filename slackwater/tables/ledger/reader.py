@@ -244,13 +244,10 @@ class LedgerReader:
 
     def start_of(self, head: LedgerRow) -> datetime:
         """The start of the first live slice of `head`'s branch; without live runs that of its fork row."""
-        first_seq = head.live[0].first_seq if head.live else head.seq
-        starts = (
-            {head.seq: head.slice_start}
-            if first_seq == head.seq
-            else dict(_values(self._files(Within.only("seq", first_seq)), "seq", "slice_start"))
-        )
-        start: datetime | None = starts.get(first_seq)
+        first_seq, start = head.live[0].first_seq if head.live else head.seq, head.slice_start
+        if first_seq != head.seq:
+            starts = dict(_values(self._files(Within.only("seq", first_seq)), "seq", "slice_start"))
+            start = starts.get(first_seq)
         assert start is not None
         return start
 

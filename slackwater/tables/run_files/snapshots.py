@@ -246,11 +246,9 @@ def _is_kept_in(folder: Folder, run_id: str, recorded_paths: tuple[str, ...]) ->
     if not recorded_paths:
         return True
     paths_in_log = _paths_in_log(folder, run_id)
-    return (
-        not absent_files(folder.uri, paths_in_log)
-        if paths_in_log
-        else _can_be_put_back(folder, recorded_paths)
-    )
+    if not paths_in_log:
+        return _can_be_put_back(folder, recorded_paths)
+    return not absent_files(folder.uri, paths_in_log)
 
 
 def _put_back_in(folder: Folder, run_id: str, recorded_paths: tuple[str, ...]) -> tuple[str, ...]:

@@ -4,22 +4,22 @@ of the snapshot tables or files of them, so that the recorded traces test the sn
 
 from __future__ import annotations
 
-from slackwater.conformance.operator_player import CarrySnapshots, CaseSubject, in_memory
-from slackwater.windowing.key_types import KeyType
+from slackwater.conformance.operator_player import CarrySnapshots, in_memory
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot
 from slackwater.windowing.snapshot import SnapshotCodec, SnapshotLayout, read_tables, write_tables
+from slackwater.windowing.testing import KeyedProcess, Subject
 
 
 def as_rows(
-    subject: CaseSubject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]
+    subject: Subject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]
 ) -> list[OperatorSnapshot]:
     codec = _codec(subject, order_mode)
     return [codec.from_tables(codec.to_tables(snapshot)) for snapshot in snapshots]
 
 
 def as_files(
-    subject: CaseSubject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]
+    subject: Subject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]
 ) -> list[OperatorSnapshot]:
     """Through the bytes of Parquet files."""
     codec = _codec(subject, order_mode)
@@ -28,9 +28,9 @@ def as_files(
     ]
 
 
-def _codec(subject: CaseSubject, order_mode: OrderMode) -> SnapshotCodec:
-    if isinstance(subject, KeyType):
-        return SnapshotCodec(SnapshotLayout.for_process(subject, order_mode=order_mode))
+def _codec(subject: Subject, order_mode: OrderMode) -> SnapshotCodec:
+    if isinstance(subject, KeyedProcess):
+        return SnapshotCodec(SnapshotLayout.for_process(subject.key_type, order_mode=order_mode))
     return SnapshotCodec(SnapshotLayout.for_windows(subject, order_mode=order_mode))
 
 

@@ -1,52 +1,32 @@
 """Plays the steps that all families of operators share on the parallel subtasks of one operator: elements go
-to the subtask of their key group, watermarks and clock to each. `window` and `timers` create operators.
+to the subtask of their key group, watermarks and clock to each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from slackwater.conformance.keys import (
-    error_to_json,
-    key_from_json,
-    key_to_json,
-    key_type_from_json,
-    window_to_json,
-)
 from slackwater.conformance.storages import Storages
-from slackwater.conformance.trace import Json
+from slackwater.conformance.trace import Json, error_to_json, key_from_json, key_to_json, window_to_json
 from slackwater.windowing.errors import TraceError
 from slackwater.windowing.key_groups import KeyGroupRange, key_group_of, operator_index
-from slackwater.windowing.key_types import KeyType
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
+from slackwater.windowing.runtime.keyed_operator import KeyedOperator
 from slackwater.windowing.runtime.operator_snapshot import (
     OperatorSnapshot,
-    SnapshotOperator,
     restore_snapshots,
     take_snapshot,
 )
-from slackwater.windowing.runtime.operator_storage import OperatorStorage
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.testing import Runtime, Subject
 
 ORDER_MODES = {
     "hashmap": OrderMode.HEAP,
     "rocksdb": OrderMode.ROCKSDB,
     "rocksdb_heap_timers": OrderMode.ROCKSDB_HEAP_TIMERS,
 }
-
-
-class PlayedOperator(SnapshotOperator, Protocol):
-    """The part of an operator that a trace drives."""
-
-    def open(self) -> None: ...
-
-    def close(self) -> None: ...
-
-    def process_element(self, key: Any, value: Any, timestamp: int | None) -> None: ...
-
-    def process_watermark(self, timestamp: int) -> None: ...
 
 
 class RecordingOutput:
@@ -72,24 +52,17 @@ class RecordingOutput:
         return {"window": window_to_json(window)} if self._has_windows else {}
 
 
-# What the operators of a case run: windows, or a process function on keys of a type.
-CaseSubject = WindowOperatorConfig | KeyType
-CarrySnapshots = Callable[[CaseSubject, OrderMode, list[OperatorSnapshot]], list[OperatorSnapshot]]
+CarrySnapshots = Callable[[Subject, OrderMode, list[OperatorSnapshot]], list[OperatorSnapshot]]
 
 
 def in_memory(
-    subject: CaseSubject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]
+    subject: Subject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]
 ) -> list[OperatorSnapshot]:
     return snapshots
 
 
-MakeOperator = Callable[
-    [RecordingOutput, HarnessProcessingTimeService, KeyGroupRange, OrderMode, OperatorStorage], PlayedOperator
-]
-
-
 class _Subtask(NamedTuple):
-    operator: PlayedOperator
+    operator: KeyedOperator
     key_groups: KeyGroupRange
     clock: HarnessProcessingTimeService
     output: RecordingOutput
@@ -100,34 +73,25 @@ class OperatorPlayer:
     last step.
 
     Args:
-        config: of the case; key_type, backend, max_parallelism and parallelism are read here.
-        subject: the window config or process function.
+        config: of the case; backend, max_parallelism and parallelism are read here.
         carry: takes snapshots from the old operators to the new ones.
     """
 
-    def __init__(
-        self,
-        config: Json,
-        make: MakeOperator,
-        subject: CaseSubject,
-        storages: Storages,
-        carry: CarrySnapshots,
-    ) -> None:
-        self._make, self._subject, self._storages, self._carry = make, subject, storages, carry
+    def __init__(self, config: Json, subject: Subject, storages: Storages, carry: CarrySnapshots) -> None:
+        self._subject, self._storages, self._carry = subject, storages, carry
         self._has_windows = isinstance(subject, WindowOperatorConfig)
-        self._key_type = key_type_from_json(config["key_type"])
         self._max_parallelism: int = config["max_parallelism"]
         self._backend = self._checked_back_end(config["backend"])
         self.out: list[Json] = []
         self._subtasks = self._start(config["parallelism"], 0, [])
 
     @property
-    def operators(self) -> list[PlayedOperator]:
+    def operators(self) -> list[KeyedOperator]:
         return [subtask.operator for subtask in self._subtasks]
 
     def process_element(self, element: Json) -> None:
         key = key_from_json(element["key"])
-        group = key_group_of(key, self._key_type, self._max_parallelism)
+        group = key_group_of(key, self._subject.key_type, self._max_parallelism)
         index = operator_index(group, len(self._subtasks), self._max_parallelism)
         self._subtasks[index].operator.process_element(key, element["value"], element.get("timestamp"))
 
@@ -160,9 +124,9 @@ class OperatorPlayer:
     def inspect(self) -> Json:
         event, processing, entries, sessions = [], [], [], []
         for operator in self.operators:
-            for _, service in operator.time_services.services():
-                event += [self._timer(*timer) for timer in service.for_each_event_time_timer()]
-                processing += [self._timer(*timer) for timer in service.for_each_processing_time_timer()]
+            service = operator.timer_service
+            event += [self._timer(*timer) for timer in service.for_each_event_time_timer()]
+            processing += [self._timer(*timer) for timer in service.for_each_processing_time_timer()]
             for entry in operator.backend.entries():
                 key = key_to_json(entry.key)
                 if entry.state_name == "merging-window-set":
@@ -177,9 +141,7 @@ class OperatorPlayer:
 
     def counts(self) -> Json:
         """Timers and state entries over all subtasks, as in each step's result."""
-        services = [
-            service for operator in self.operators for _, service in operator.time_services.services()
-        ]
+        services = [operator.timer_service for operator in self.operators]
         state: dict[str, int] = {}
         for operator in self.operators:
             for entry in operator.backend.entries():
@@ -190,46 +152,48 @@ class OperatorPlayer:
             "state": state,
         }
 
-    def play(self, step: Json) -> Json | None:
-        """Play a step that every operator family has. Returns the result of `inspect`, None for other steps.
-        Raises StepFailed when the operator refuses the step.
+    def play(self, step: Json) -> Json:
+        """The result of a step that every operator family has: the output and, unless the operator refuses
+        the step, the counts and what was to be inspected.
         """
         self.out.clear()
-        kind, question = next(iter(step.items()))
         try:
-            match kind:
-                case "element":
-                    self.process_element(question)
-                case "watermark":
-                    self.process_watermark(question)
-                case "processing_time":
-                    self.advance_clock(question)
-                case "snapshot_restore":
-                    self.snapshot_restore(question)
-                case "inspect":
-                    return self.inspect()
-                case "open":
-                    pass
-                case _:
-                    raise TraceError(f"no step {kind!r} in an operator family")
-        except TraceError:
-            raise
-        except Exception as error:
+            inspection = self._play(step)
+        except Exception as error:  # noqa: BLE001 - a refusal is a result, and a TraceError is raised again
             self.out.append(error_to_json(error))
-            raise StepFailed from error
-        return None
+            return {"out": self.out}
+        return {"out": self.out, **inspection, **self.counts()}
+
+    def _play(self, step: Json) -> Json:
+        kind, question = next(iter(step.items()))
+        match kind:
+            case "element":
+                self.process_element(question)
+            case "watermark":
+                self.process_watermark(question)
+            case "processing_time":
+                self.advance_clock(question)
+            case "snapshot_restore":
+                self.snapshot_restore(question)
+            case "inspect":
+                return {"inspect": self.inspect()}
+            case "open":
+                pass
+            case _:
+                raise TraceError(f"no step {kind!r} in an operator family")
+        return {}
 
     def _start(
         self, parallelism: int, processing_time: int, snapshots: list[OperatorSnapshot]
     ) -> list[_Subtask]:
         """Create all subtasks, then restore and open them."""
-        order_mode = ORDER_MODES[self._backend]
+        runtime = Runtime(max_parallelism=self._max_parallelism, order_mode=ORDER_MODES[self._backend])
         subtasks = []
         for index, key_groups in enumerate(KeyGroupRange.ranges(parallelism, self._max_parallelism)):
             clock = HarnessProcessingTimeService(processing_time)
             output = RecordingOutput(self.out, self._has_windows, index if parallelism > 1 else None)
             storage = self._storages.open(self._backend)
-            operator = self._make(output, clock, key_groups, order_mode, storage)
+            operator = runtime.operator(self._subject, output, clock, storage, key_groups)
             subtasks.append(_Subtask(operator, key_groups, clock, output))
         for subtask in subtasks:
             restore_snapshots(subtask.operator, snapshots, subtask.key_groups)
@@ -244,7 +208,3 @@ class OperatorPlayer:
     def _timer(self, timestamp: int, key: Any, namespace: Any) -> list[Any]:
         timer = [timestamp, key_to_json(key)]
         return [*timer, window_to_json(namespace)] if self._has_windows else timer
-
-
-class StepFailed(Exception):
-    """The operator refused the step, perhaps as recorded; `out` ends with the error."""

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TextIO
 
-from slackwater.conformance.merging_window_set import MergingWindowSetPlayer
 from slackwater.conformance.operator_player import CarrySnapshots, in_memory
 from slackwater.conformance.storages import BackEnd, Storages, default_back_end
 from slackwater.conformance.timers import TimersPlayer
 from slackwater.conformance.trace import Case, Json, read_cases
-from slackwater.conformance.vectors import KeyGroupsPlayer, WindowStartPlayer
+from slackwater.conformance.vectors import KeyGroupsPlayer, MergingWindowSetPlayer, WindowStartPlayer
 from slackwater.conformance.watermark import WatermarkGeneratorPlayer, WatermarkInputsPlayer
 from slackwater.conformance.window import WindowPlayer
 from slackwater.windowing.errors import TraceError, UserCodeError

@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from slackwater.conformance.keys import key_type_from_json
-from slackwater.conformance.operator_player import (
-    CarrySnapshots,
-    MakeOperator,
-    OperatorPlayer,
-    PlayedOperator,
-    RecordingOutput,
-    StepFailed,
-)
+from slackwater.conformance.operator_player import CarrySnapshots, OperatorPlayer
 from slackwater.conformance.storages import Storages
-from slackwater.conformance.trace import Json
+from slackwater.conformance.trace import Json, key_type_from_json
 from slackwater.windowing.errors import TraceError
 from slackwater.windowing.functions import (
     KeyedProcessContext,
@@ -24,12 +16,8 @@ from slackwater.windowing.functions import (
     RuntimeContext,
 )
 from slackwater.windowing.java import wrap_long
-from slackwater.windowing.key_groups import KeyGroupRange
-from slackwater.windowing.order_modes import OrderMode
-from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
-from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
-from slackwater.windowing.runtime.operator_storage import OperatorStorage
 from slackwater.windowing.state.descriptors import ValueStateDescriptor
+from slackwater.windowing.testing import KeyedProcess
 
 Command = list[Any]
 Plans = dict[tuple[str, int, Any], list[Command]]
@@ -99,41 +87,7 @@ class RunCommands(KeyedProcessFunction):
             self._plans[domain, due, context.current_key] = arguments[1]
 
 
-class TimersPlayer:
+class TimersPlayer(OperatorPlayer):
     def __init__(self, config: Json, storages: Storages, carry: CarrySnapshots) -> None:
-        key_type = key_type_from_json(config["key_type"])
-        make = _maker(RunCommands({}), config)
-        self._operator_player = OperatorPlayer(config, make, key_type, storages, carry)
-
-    def play(self, step: Json) -> Json:
-        operator_player = self._operator_player
-        try:
-            inspection = operator_player.play(step)
-        except StepFailed:
-            return {"out": operator_player.out}
-        inspect_entry = {} if inspection is None else {"inspect": inspection}
-        return {"out": operator_player.out, **inspect_entry, **operator_player.counts()}
-
-
-def _maker(function: KeyedProcessFunction, config: Json) -> MakeOperator:
-    def make(
-        output: RecordingOutput,
-        clock: HarnessProcessingTimeService,
-        key_groups: KeyGroupRange,
-        order_mode: OrderMode,
-        storage: OperatorStorage,
-    ) -> PlayedOperator:
-        keys, parallelism = key_type_from_json(config["key_type"]), config["max_parallelism"]
-        return KeyedProcessOperator(
-            function,
-            keys,
-            output,
-            clock,
-            key_groups=key_groups,
-            max_parallelism=parallelism,
-            order_mode=order_mode,
-            make_backend=storage.make_backend,
-            make_timer_queue=storage.make_timer_queue,
-        )
-
-    return make
+        subject = KeyedProcess(RunCommands({}), key_type_from_json(config["key_type"]))
+        super().__init__(config, subject, storages, carry)

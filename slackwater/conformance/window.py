@@ -10,26 +10,13 @@ from slackwater.conformance.declarations import (
     trigger_from_json,
 )
 from slackwater.conformance.functions import with_function
-from slackwater.conformance.keys import error_to_json, key_type_from_json
-from slackwater.conformance.operator_player import (
-    CarrySnapshots,
-    MakeOperator,
-    OperatorPlayer,
-    PlayedOperator,
-    RecordingOutput,
-    StepFailed,
-)
+from slackwater.conformance.operator_player import CarrySnapshots, OperatorPlayer
 from slackwater.conformance.storages import Storages
-from slackwater.conformance.trace import Json
+from slackwater.conformance.trace import Json, error_to_json, key_type_from_json
 from slackwater.windowing.errors import WindowingError
-from slackwater.windowing.key_groups import KeyGroupRange
-from slackwater.windowing.order_modes import OrderMode
-from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
-from slackwater.windowing.runtime.operator_storage import OperatorStorage
 from slackwater.windowing.runtime.window_operator import WindowOperator
 from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
-from slackwater.windowing.runtime.window_operators import window_operator
 
 
 class WindowPlayer:
@@ -44,30 +31,20 @@ class WindowPlayer:
         if self._operator_player is None:
             try:
                 subject = _operator_config(self._config)
-                self._operator_player = OperatorPlayer(
-                    self._config, _maker(subject, self._config), subject, self._storages, self._carry
-                )
+                self._operator_player = OperatorPlayer(self._config, subject, self._storages, self._carry)
             except WindowingError as error:
                 return {"out": [error_to_json(error)]}
-        operator_player = self._operator_player
         if "snapshot_restore" in step:
             self._late_dropped = 0
-        try:
-            inspection = operator_player.play(step)
-        except StepFailed:
-            return {"out": operator_player.out}
-        late_dropped = sum(
-            cast(WindowOperator, operator).late_records_dropped for operator in operator_player.operators
+        player = self._operator_player
+        result = player.play(step)
+        if result.keys() == {"out"}:  # the operator refused the step
+            return result
+        dropped_before = self._late_dropped
+        self._late_dropped = sum(
+            cast(WindowOperator, operator).late_records_dropped for operator in player.operators
         )
-        late_dropped_in_step = late_dropped - self._late_dropped
-        self._late_dropped = late_dropped
-        inspect_entry = {} if inspection is None else {"inspect": inspection}
-        return {
-            "out": operator_player.out,
-            **inspect_entry,
-            **operator_player.counts(),
-            "late_dropped": late_dropped_in_step,
-        }
+        return {**result, "late_dropped": self._late_dropped - dropped_before}
 
 
 def _operator_config(config: Json) -> WindowOperatorConfig:
@@ -84,25 +61,3 @@ def _operator_config(config: Json) -> WindowOperatorConfig:
     if config["side_output_late"]:
         builder.side_output_late_data()
     return with_function(builder, config["function"])
-
-
-def _maker(operator_config: WindowOperatorConfig, config: Json) -> MakeOperator:
-    def make(
-        output: RecordingOutput,
-        clock: HarnessProcessingTimeService,
-        key_groups: KeyGroupRange,
-        order_mode: OrderMode,
-        storage: OperatorStorage,
-    ) -> PlayedOperator:
-        return window_operator(
-            operator_config,
-            output,
-            clock,
-            key_groups=key_groups,
-            max_parallelism=config["max_parallelism"],
-            order_mode=order_mode,
-            make_backend=storage.make_backend,
-            make_timer_queue=storage.make_timer_queue,
-        )
-
-    return make

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from slackwater.windowing.errors import KeyGroupError
 from slackwater.windowing.java import INT_MIN, wrap_int
@@ -14,6 +15,7 @@ from slackwater.windowing.key_types import Key, KeyType
 MAX_KEY_GROUPS = 32768
 DEFAULT_LOWER_BOUND = 128
 
+_CACHED_KEYS = 1 << 20
 _MASK_32 = 2**32 - 1
 
 
@@ -91,3 +93,33 @@ class KeyGroupRange:
 
     def __len__(self) -> int:
         return self.last - self.first + 1
+
+
+class KeyGroupIndex(dict[Any, int]):
+    """Key → key group of one operator: `index[key]`, cached, so that a cached key costs no call. A key
+    outside `key_groups` raises KeyGroupError.
+    """
+
+    def __init__(self, key_type: KeyType, key_groups: KeyGroupRange, max_parallelism: int) -> None:
+        super().__init__()
+        if key_groups.last >= max_parallelism:
+            raise KeyGroupError(
+                f"Key groups {key_groups.first} to {key_groups.last} are not all among {max_parallelism}; "
+                "raise max_parallelism or choose a lower range."
+            )
+        self.key_type, self.key_groups, self.max_parallelism = key_type, key_groups, max_parallelism
+
+    def __missing__(self, key: Any) -> int:
+        self.key_type.check(key)
+        key_group = key_group_of(key, self.key_type, self.max_parallelism)
+        if key_group not in self.key_groups:
+            owned_range = f"{self.key_groups.first} to {self.key_groups.last}"
+            raise KeyGroupError(
+                f"Key {key!r} is of key group {key_group}, but this operator owns {owned_range}; send it to "
+                "its owner.",
+                key=key,
+            )
+        if len(self) >= _CACHED_KEYS:
+            self.clear()
+        self[key] = key_group
+        return key_group

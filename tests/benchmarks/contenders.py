@@ -19,9 +19,9 @@ from slackwater.windowing.key_types import LONG
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.processing_time_service import ReplayProcessingTimeService
 from slackwater.windowing.runtime.key_group_runner import KeyGroupRunner
+from slackwater.windowing.runtime.window_operator import WindowOperator
 from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
-from slackwater.windowing.runtime.window_operators import window_operator
 from tests.benchmarks.reference import Firing, generic_loop, inlined_loop
 from tests.benchmarks.workloads import START, TICK, Rows, Workload
 
@@ -116,7 +116,7 @@ def operator(workload: Workload, rows: Rows) -> Callable[[], Callable[[], Outcom
 
     def run() -> Callable[[], Outcome]:
         output = _Firings()
-        machine = window_operator(
+        machine = WindowOperator(
             _config(workload), output, ReplayProcessingTimeService(START), max_parallelism=MAX_PARALLELISM
         )
         machine.open()

@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from slackwater.windowing import OrderMode, ReducingStateDescriptor, TimeWindow
-from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_groups import KeyGroupIndex, KeyGroupRange
 from slackwater.windowing.key_types import LONG
-from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
 
 ROOT = Path(__file__).parents[2]

@@ -194,17 +194,15 @@ def test_a_file_that_is_no_trace_is_refused(tmp_path: Path) -> None:
         play([tmp_path / "cases.jsonl"], io.StringIO())
 
 
-def test_the_module_exits_with_1_when_a_case_fails(tmp_path: Path) -> None:
+def test_the_command_exits_with_1_when_a_case_fails(tmp_path: Path) -> None:
     good, bad = tmp_path / "good.jsonl.gz", tmp_path / "bad.jsonl"
     with gzip.open(trace("window_edge_cases"), "rt", encoding="utf-8") as lines:
         line = lines.readline()
     with gzip.open(good, "wt", encoding="utf-8") as file:
         file.write(line)
     bad.write_text(line.replace('"event_timers":1', '"event_timers":7', 1))
-    runs = [
-        subprocess.run([sys.executable, "-m", "slackwater.conformance", path], capture_output=True, text=True)
-        for path in (good, bad)
-    ]
+    command = [sys.executable, "-m", "slackwater", "conformance"]
+    runs = [subprocess.run([*command, path], capture_output=True, text=True) for path in (good, bad)]
     assert [run.returncode for run in runs] == [0, 1]
     assert [run.stdout.splitlines()[-1] for run in runs] == [
         "1 passed, 0 failed, 0 unplayable",

@@ -11,12 +11,10 @@ import pytest
 
 from slackwater.conformance import Case, play, play_case, read_cases
 from slackwater.conformance.storages import BackEnd, Storages
-from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.errors import StateStorageError
+from slackwater.windowing.key_groups import KeyGroupIndex, KeyGroupRange
 from slackwater.windowing.key_types import STRING
 from slackwater.windowing.order_modes import OrderMode
-from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
-from slackwater.windowing.runtime.key_group_partitioned_priority_queue import KeyGroupPartitionedPriorityQueue
-from slackwater.windowing.runtime.rocksdb_caching_priority_queue_set import RocksDBTimerQueue
 from slackwater.windowing.state.heap.backend import HeapStateBackend
 from slackwater.windowing.state.rocksdb.database import RocksDBDatabase
 
@@ -74,14 +72,13 @@ def test_state_lives_where_the_option_says(
     assert not any(database.path.exists() for database in opened_databases)
 
 
-def test_timers_of_a_case_on_rocksdb_live_there_too() -> None:
+def test_timers_of_a_case_on_rocksdb_live_there_too(opened_databases: list[RocksDBDatabase]) -> None:
     index = KeyGroupIndex(STRING, KeyGroupRange(0, 127), 128)
-    with Storages("case") as storages:
-        storage = storages.open("rocksdb")
-        assert type(storage.make_timer_queue("event", index, OrderMode.ROCKSDB)) is RocksDBTimerQueue
-        assert type(storages.open("hashmap").make_backend(index, OrderMode.HEAP, None)) is HeapStateBackend
     with Storages("swapped") as storages:
-        assert (
-            type(storages.open("rocksdb").make_timer_queue("event", index, OrderMode.ROCKSDB))
-            is KeyGroupPartitionedPriorityQueue
-        )
+        storages.open("rocksdb").make_timer_queue("event", index, OrderMode.ROCKSDB)
+        assert opened_databases == []
+    with Storages("case") as storages:
+        storages.open("rocksdb").make_timer_queue("event", index, OrderMode.ROCKSDB)
+        with pytest.raises(StateStorageError, match="'timers/event'"):
+            opened_databases[0].column_family("timers/event")
+        assert type(storages.open("hashmap").make_backend(index, OrderMode.HEAP, None)) is HeapStateBackend

@@ -17,7 +17,6 @@ from slackwater.windowing.processing_time_service import HarnessProcessingTimeSe
 from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot, restore_snapshots, take_snapshot
 from slackwater.windowing.runtime.window_operator import WindowOperator
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
-from slackwater.windowing.runtime.window_operators import window_operator
 from tests.contracts.backends import Variant
 
 ALL_KEY_GROUPS = KeyGroupRange(0, 127)
@@ -76,12 +75,12 @@ def state_and_timers(operator: Any) -> dict[str, int]:
     assert entries == Counter(
         {state.descriptor.name: len(state) for state in operator.backend.states() if len(state)}
     )
-    services = [service for _, service in operator.time_services.services()]
-    event, processing = (
-        sum(len(service.event_timers) for service in services),
-        sum(len(service.processing_timers) for service in services),
-    )
-    return {**entries, "event timers": event, "processing timers": processing}
+    timers = operator.timer_service
+    return {
+        **entries,
+        "event timers": len(timers.event_timers),
+        "processing timers": len(timers.processing_timers),
+    }
 
 
 def expected_state_and_timers(event: int, processing: int, state: dict[str, int]) -> dict[str, int]:
@@ -151,12 +150,10 @@ class WindowHarness:
 
     def timers(self) -> dict[str, set[tuple[int, Any, Any]]]:
         """(timestamp, key, window) of every timer, by domain."""
-        services = [service for _, service in self.operator.time_services.services()]
+        service = self.operator.timer_service
         return {
-            "event": {timer for service in services for timer in service.for_each_event_time_timer()},
-            "processing": {
-                timer for service in services for timer in service.for_each_processing_time_timer()
-            },
+            "event": set(service.for_each_event_time_timer()),
+            "processing": set(service.for_each_processing_time_timer()),
         }
 
     def namespaces(self, state_name: str) -> set[Any]:
@@ -178,13 +175,12 @@ class WindowHarness:
 
     def _start(self, snapshots: list[OperatorSnapshot]) -> WindowOperator:
         self._storage = self._variant.kind.open(self._folder)
-        operator = window_operator(
+        operator = WindowOperator(
             self._config,
             self.output,
             self.clock_service,
             order_mode=self._variant.order_mode,
-            make_backend=self._storage.make_backend,
-            make_timer_queue=self._storage.make_timer_queue,
+            storage=self._storage,
             on_error=self._on_error,
         )
         if snapshots:  # restoring nothing is not the same as a new operator: it doubts its watermark

@@ -112,8 +112,7 @@ class ProcessHarness:
                 key_groups=key_groups,
                 max_parallelism=MAX_PARALLELISM,
                 order_mode=self._order_mode,
-                make_backend=storage.make_backend,
-                make_timer_queue=storage.make_timer_queue,
+                storage=storage,
                 on_error=self._on_error,
             )
             for clock, key_groups, storage in zip(self.clocks, self._ranges, self._storages, strict=True)

@@ -11,16 +11,14 @@ from typing import Any
 import pytest
 
 from slackwater.windowing import OrderMode
-from slackwater.windowing.key_groups import KeyGroupRange, key_group_of
+from slackwater.windowing.key_groups import KeyGroupIndex, KeyGroupRange, key_group_of
 from slackwater.windowing.key_types import STRING
 from slackwater.windowing.processing_time_service import (
     HarnessProcessingTimeService,
     ReplayProcessingTimeService,
 )
-from slackwater.windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
 from slackwater.windowing.runtime.internal_timer_service import InternalTimerService
-from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
-from slackwater.windowing.runtime.operator_storage import queue_in_memory
+from slackwater.windowing.runtime.operator_storage import IN_MEMORY, OperatorStorage
 from slackwater.windowing.windows import TimeWindow
 from tests.contracts.backends import VARIANTS, Variant
 
@@ -66,15 +64,14 @@ class Timers:
         order_mode: OrderMode,
         key_groups: KeyGroupRange = ALL,
         clock: Any = None,
-        make_timer_queue: Any = queue_in_memory,
+        storage: OperatorStorage = IN_MEMORY,
     ) -> None:
         self.target = Target()
         self.clock = clock or HarnessProcessingTimeService()
         index = KeyGroupIndex(STRING, key_groups, 128)
-        self.manager = InternalTimeServiceManager(
-            index, order_mode, self.clock, make_timer_queue=make_timer_queue
+        self.service = InternalTimerService(
+            "timers", self.target, index, order_mode, self.clock, storage=storage
         )
-        self.service: InternalTimerService = self.manager.get_internal_timer_service("timers", self.target)
 
     def register(
         self, domain: str, timestamp: int, key: str, namespace: Any = None, /, **counts: int
@@ -108,7 +105,7 @@ def variant(request: pytest.FixtureRequest) -> Variant:
 @pytest.fixture
 def timers(variant: Variant, folder: Path) -> Iterator[Timers]:
     with variant.kind.open(folder) as storage:
-        yield Timers(variant.order_mode, make_timer_queue=storage.make_timer_queue)
+        yield Timers(variant.order_mode, storage=storage)
 
 
 def test_only_the_earliest_clock_timer_is_a_physical_one(timers: Timers) -> None:
@@ -301,14 +298,6 @@ def test_timers_are_divided_among_operators_by_key_group(order_mode: OrderMode) 
     )
 
 
-def test_a_quiesced_clock_calls_nothing_back(timers: Timers) -> None:
-    timers.register("event", 5, "a", event=1)
-    timers.register("processing", 5, "a", event=1, processing=1)
-    timers.clock.quiesce()
-    timers.advance("processing", 100, event=1, processing=1)
-    timers.advance("event", LONG_MAX, gives=[("event", 5, "a", None)], processing=1)
-
-
 def test_in_a_replay_a_timer_is_due_one_millisecond_after_its_time_and_sees_that_moment(
     order_mode: OrderMode,
 ) -> None:
@@ -323,46 +312,3 @@ def test_in_a_replay_a_timer_is_due_one_millisecond_after_its_time_and_sees_that
     timers.register("processing", 5, "a", processing=1)
     timers.advance("processing", 100, processing=1)
     timers.advance("processing", 101, gives=[("processing", 5, "a", None)])
-
-
-def test_services_of_one_operator_have_timers_of_their_own_and_advance_one_after_the_other(
-    order_mode: OrderMode,
-) -> None:
-    clock = HarnessProcessingTimeService()
-    manager = InternalTimeServiceManager(KeyGroupIndex(STRING, ALL, 128), order_mode, clock)
-    first, second = Target(), Target()
-    one, other = (
-        manager.get_internal_timer_service("one", first),
-        manager.get_internal_timer_service("other", second),
-    )
-    assert manager.get_internal_timer_service("one", second) is one
-    one.register_event_time_timer(5, "a", None)
-    other.register_event_time_timer(5, "a", None)
-    other.register_event_time_timer(4, "a", None)
-    watermarks: list[tuple[int, int]] = []
-    first.on_call = second.on_call = lambda call: watermarks.append(
-        (one.current_watermark, other.current_watermark)
-    )
-    manager.advance_watermark(9)
-    assert first.take() == [("event", 5, "a", None)]
-    assert second.take() == [("event", 4, "a", None), ("event", 5, "a", None)]
-    names = [name for name, _ in manager.services()]
-    assert names == ["other", "one"], "in the order of a HashMap: buckets 2 and 7 of 16"
-    assert watermarks == [(LONG_MIN, 9), (LONG_MIN, 9), (9, 9)]
-    manager.initialize_watermark(3)
-    assert (one.current_watermark, other.current_watermark) == (3, 3)
-
-
-def test_each_service_has_one_physical_timer_of_its_own(order_mode: OrderMode) -> None:
-    clock = HarnessProcessingTimeService()
-    manager = InternalTimeServiceManager(KeyGroupIndex(STRING, ALL, 128), order_mode, clock)
-    targets = {name: Target() for name in ("one", "other")}
-    for name, target in targets.items():
-        service = manager.get_internal_timer_service(name, target)
-        for time in (3, 1, 2):
-            service.register_processing_time_timer(time, "a", None)
-    assert clock.pending() == 2
-    clock.advance_to(3)
-    for target in targets.values():
-        assert [call[1] for call in target.take()] == [1, 2, 3]
-    assert clock.pending() == 0

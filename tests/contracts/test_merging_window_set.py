@@ -10,7 +10,7 @@ import pytest
 
 from slackwater.windowing import EventTimeSessionWindows, MergingWindowAssigner
 from slackwater.windowing.errors import UnknownWindowError
-from slackwater.windowing.runtime.merging_window_set import MergingWindowSet
+from slackwater.windowing.runtime.merging_windows import MergingWindowSet
 from slackwater.windowing.windows import TimeWindow
 
 W = TimeWindow

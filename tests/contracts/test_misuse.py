@@ -46,9 +46,8 @@ from slackwater.windowing.errors import (
     WindowingError,
 )
 from slackwater.windowing.functions import Function
-from slackwater.windowing.key_groups import KeyGroupRange, default_max_parallelism
+from slackwater.windowing.key_groups import KeyGroupIndex, KeyGroupRange, default_max_parallelism
 from slackwater.windowing.key_types import STRING, key_type
-from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
 from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
 
 SECOND, MS = timedelta(seconds=1), timedelta(milliseconds=1)

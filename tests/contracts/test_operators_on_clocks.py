@@ -1,5 +1,5 @@
-"""Operators on every clock: the one physical timer of keyed timers, periodic watermarks, idleness, a buffer
-that is flushed by time.
+"""Operators on every clock: the one physical timer of keyed timers, periodic watermarks, a buffer that is
+flushed by time.
 
 Moments are counted by hand: a single timer for t is called at t (harness) or t + 1 ms (production), and the
 next is registered there.
@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from slackwater.windowing import OrderMode
-from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_groups import KeyGroupIndex, KeyGroupRange
 from slackwater.windowing.key_types import STRING
-from slackwater.windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
-from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
-from slackwater.windowing.watermarks.source_contexts import TimeCharacteristic, source_context
-from slackwater.windowing.watermarks.status import WatermarkStatus
-from slackwater.windowing.watermarks.strategy import WatermarkStrategy
-from slackwater.windowing.watermarks.timestamps_and_watermarks import TimestampsAndWatermarksOperator
+from slackwater.windowing.runtime.internal_timer_service import InternalTimerService
+from slackwater.windowing.watermarks import (
+    TimestampsAndWatermarksOperator,
+    WatermarkStatus,
+    WatermarkStrategy,
+)
 from tests.contracts.clocks import CLOCKS, Clock
 
 
@@ -85,9 +85,7 @@ class Target:
 def test_the_timers_of_an_operator_need_one_timer_of_any_clock(clock: Clock) -> None:
     target = Target()
     index = KeyGroupIndex(STRING, KeyGroupRange(0, 127), 128)
-    service = InternalTimeServiceManager(index, OrderMode.ROCKSDB, clock.service).get_internal_timer_service(
-        "timers", target
-    )
+    service = InternalTimerService("timers", target, index, OrderMode.ROCKSDB, clock.service)
     for time in (30, 20, 10):
         service.register_processing_time_timer(time, f"at {time}", None)
         assert clock.service.pending() == 1
@@ -137,31 +135,7 @@ def test_watermarks_are_emitted_periodically_on_any_clock(clock: Clock) -> None:
         clock.advance_to(moment)
         assert output.news[-1] == 100 * number - 6
     assert clock.service.pending() == 1
-    clock.service.quiesce()
     operator.process_element("last", 900)
-    clock.advance_to(500)
     assert output.news[-1] == ("last", 900)
     operator.finish()
     assert output.news[-1] == 894
-
-
-def test_a_source_is_found_idle_on_any_clock(clock: Clock) -> None:
-    """Idle after a whole check of 25 ms without news. The first check hears of the element; the second begins
-    when the first was called.
-    """
-    output = Recorder()
-    context = source_context(TimeCharacteristic.EVENT_TIME, clock.service, output, idle_timeout_ms=25)
-    clock.advance_to(3)
-    context.collect("element", 7)
-    first = 25 + clock.lateness_ms
-    second = first + 25 + clock.lateness_ms
-    for moment in (first, second - 1):
-        clock.advance_to(moment)
-        assert (output.news, clock.service.pending()) == ([("element", 7)], 1)
-    clock.advance_to(second)
-    assert output.news == [("element", 7), WatermarkStatus.IDLE]
-    assert clock.service.pending() == 0, "a source at rest is not checked"
-    context.collect("another", 8)
-    assert clock.service.pending() == 1
-    context.close()
-    assert clock.service.pending() == 0

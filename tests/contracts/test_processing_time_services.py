@@ -1,8 +1,7 @@
-"""The contract of every clock with timers: the harness's, the replay's and the system's. After each step the
-number of pending timers is asserted.
+"""The contract of every clock with timers: the harness's and the replay's. After each step the number of
+pending timers is asserted.
 
-Times come from Flink's rules by hand: a single timer for t is due at t (harness) or t + 1 ms (production), a
-periodic task always at its nominal times.
+Times come from Flink's rules by hand: a timer for t is due at t (harness) or t + 1 ms (production).
 """
 
 from __future__ import annotations
@@ -10,18 +9,15 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.windowing.errors import ConfigurationError
-from slackwater.windowing.processing_time_service import ClockStoppedError, ScheduledTimer
+from slackwater.windowing.processing_time_service import ScheduledTimer
 from tests.contracts.clocks import CLOCKS, Clock
 
 Make = Callable[[int], Clock]
-PERIODIC = ["schedule_at_fixed_rate", "schedule_with_fixed_delay"]
 
 
 @pytest.fixture(params=CLOCKS)
@@ -85,53 +81,6 @@ def test_a_callback_may_register_again_on_the_way(clock: Clock) -> None:
     assert (moments, clock.service.pending()) == ([10, 20, 30], 1)
 
 
-@pytest.mark.parametrize("schedule", PERIODIC)
-def test_a_periodic_task_is_called_at_its_nominal_times_without_the_extra_millisecond(
-    make: Make, schedule: str
-) -> None:
-    clock, calls = make(100), list[tuple[int, int]]()
-    getattr(clock.service, schedule)(
-        lambda time: calls.append((time, clock.service.current_processing_time)), 10, 25
-    )
-    for now in range(101, 162):
-        clock.advance_to(now)
-        assert clock.service.pending() == 1
-    assert calls == [(110, 110), (135, 135), (160, 160)]
-
-
-@pytest.mark.parametrize("schedule", PERIODIC)
-def test_a_move_over_several_periods_calls_once_for_each(clock: Clock, schedule: str) -> None:
-    calls: list[int] = []
-    getattr(clock.service, schedule)(calls.append, 0, 10)
-    assert calls == []
-    clock.advance_to(35)
-    assert calls == [0, 10, 20, 30]
-
-
-@pytest.mark.parametrize("schedule", PERIODIC)
-def test_a_periodic_task_cancelled_in_its_own_callback_is_not_called_again(
-    clock: Clock, schedule: str
-) -> None:
-    calls: list[int] = []
-
-    def twice(time: int) -> None:
-        calls.append(time)
-        if len(calls) == 2:
-            task.cancel()
-
-    task = getattr(clock.service, schedule)(twice, 5, 5)
-    clock.advance_to(100)
-    assert (calls, clock.service.pending()) == ([5, 10], 0)
-
-
-@pytest.mark.parametrize("schedule", PERIODIC)
-@pytest.mark.parametrize("period", [0, -1])
-def test_a_period_below_one_millisecond_is_refused(clock: Clock, schedule: str, period: int) -> None:
-    with pytest.raises(ConfigurationError, match=f"at least 1 ms, got {period} ms"):
-        getattr(clock.service, schedule)(lambda _: None, 5, period)
-    assert clock.service.pending() == 0
-
-
 def test_a_cancelled_timer_is_not_called_and_may_be_cancelled_again(clock: Clock) -> None:
     calls: list[int] = []
     first, second = (
@@ -179,147 +128,33 @@ def test_the_timers_among_many_cancelled_ones_keep_their_order(clock: Clock) -> 
     assert calls == sorted(live_times)
 
 
-def test_after_quiescing_nothing_is_called_and_what_is_pending_stays_so(clock: Clock) -> None:
-    calls: list[int] = []
-    clock.service.register_timer(10, calls.append)
-    clock.service.schedule_at_fixed_rate(calls.append, 5, 5)
-    clock.advance_to(7)
-    clock.service.quiesce()
-    clock.service.quiesce()
-    clock.advance_to(100)
-    assert (calls, clock.service.pending()) == ([5], 2)
-    assert clock.service.current_processing_time == 100
+REGISTRATIONS = st.lists(st.integers(0, 30), max_size=8)
 
 
-def test_registrations_after_quiescing_give_a_timer_that_is_never_due(clock: Clock) -> None:
-    calls: list[int] = []
-    clock.service.quiesce()
-    timers = [clock.service.register_timer(5, calls.append)]
-    timers += [getattr(clock.service, schedule)(calls.append, 5, 5) for schedule in PERIODIC]
-    assert clock.service.pending() == 0
-    clock.advance_to(100)
-    for timer in timers:
-        timer.cancel()
-    assert calls == []
-
-
-def test_a_callback_that_quiesces_comes_to_its_end_and_is_the_last(clock: Clock) -> None:
-    calls: list[str] = []
-
-    def last(time: int) -> None:
-        clock.service.quiesce()
-        calls.append("to its end")
-
-    clock.service.schedule_at_fixed_rate(last, 10, 10)
-    clock.service.schedule_with_fixed_delay(lambda _: calls.append("another"), 10, 10)
-    clock.advance_to(100)
-    assert (calls, clock.service.pending()) == (["to its end"], 1)
-
-
-def test_shutdown_drops_what_is_pending_and_refuses_what_comes(clock: Clock) -> None:
-    calls: list[int] = []
-    timer = clock.service.register_timer(10, calls.append)
-    clock.service.schedule_at_fixed_rate(calls.append, 5, 5)
-    clock.service.shutdown()
-    clock.service.shutdown()
-    assert clock.service.pending() == 0
-    with pytest.raises(ClockStoppedError, match="takes no timer for 20"):
-        clock.service.register_timer(20, calls.append)
-    for schedule in PERIODIC:
-        with pytest.raises(ClockStoppedError):
-            getattr(clock.service, schedule)(calls.append, 5, 5)
-    clock.advance_to(100)
-    timer.cancel()
-    assert calls == []
-
-
-def test_shutdown_follows_quiescing_and_not_the_other_way_round(clock: Clock) -> None:
-    clock.service.register_timer(10, lambda _: None)
-    clock.service.quiesce()
-    clock.service.shutdown()
-    clock.service.quiesce()
-    assert clock.service.pending() == 0
-    with pytest.raises(ClockStoppedError):
-        clock.service.register_timer(20, lambda _: None)
-
-
-def test_a_callback_may_shut_its_clock_down(clock: Clock) -> None:
-    calls: list[int] = []
-
-    def last(time: int) -> None:
-        clock.service.shutdown()
-        calls.append(time)
-
-    clock.service.schedule_with_fixed_delay(last, 10, 10)
-    clock.service.register_timer(11, calls.append)
-    clock.advance_to(100)
-    assert (calls, clock.service.pending()) == ([10], 0)
-
-
-class Registration(NamedTuple):
-    """At clock 0. It cancels itself in its call number `calls`."""
-
-    verb: str
-    time: int
-    period: int
-    calls: int
-
-
-REGISTRATIONS = st.lists(
-    st.builds(
-        Registration,
-        st.sampled_from(["register_timer", *PERIODIC]),
-        st.integers(0, 30),
-        period=st.integers(1, 9),
-        calls=st.integers(1, 5),
-    ),
-    max_size=8,
-)
-
-
-def calls_by_brute_force(
-    registrations: list[Registration], end: int, lateness_ms: int
-) -> list[tuple[int, int]]:
-    """The expected calls as (number of the registration, timestamp), found millisecond by millisecond; of
-    timers that are due together the one that has waited longest comes first.
-    """
-    waiting = []
-    for number, (verb, time, _, calls) in enumerate(registrations):
-        waiting.append(
-            (number, time, time + lateness_ms, 1) if verb == "register_timer" else (number, time, time, calls)
-        )
-    calls = []
-    for now in range(end + 1):
-        for entry in [entry for entry in waiting if entry[2] == now]:
-            number, timestamp, _, calls_left = entry
-            calls.append((number, timestamp))
-            waiting.remove(entry)
-            if calls_left > 1:
-                next_timestamp = timestamp + registrations[number].period
-                waiting.append((number, next_timestamp, next_timestamp, calls_left - 1))
-    return calls
+def calls_by_brute_force(times: list[int], end: int, lateness_ms: int) -> list[tuple[int, int]]:
+    """The expected calls as (number of the registration, timestamp), found millisecond by millisecond."""
+    return [
+        (number, time)
+        for now in range(end + 1)
+        for number, time in enumerate(times)
+        if time + lateness_ms == now
+    ]
 
 
 @pytest.mark.parametrize("make_clock", CLOCKS)
-@given(registrations=REGISTRATIONS, moves=st.lists(st.integers(1, 30), min_size=1, max_size=6))
+@given(times=REGISTRATIONS, moves=st.lists(st.integers(1, 30), min_size=1, max_size=6))
 def test_any_registrations_are_called_as_by_brute_force_however_the_clock_is_moved(
-    make_clock: Make, registrations: list[Registration], moves: list[int]
+    make_clock: Make, times: list[int], moves: list[int]
 ) -> None:
-    clock, timers, calls_made = make_clock(0), list[ScheduledTimer](), list[tuple[int, int]]()
+    clock, calls_made = make_clock(0), list[tuple[int, int]]()
 
     def call(number: int, timestamp: int) -> None:
         calls_made.append((number, timestamp))
-        if [each for each, _ in calls_made].count(number) == registrations[number].calls:
-            timers[number].cancel()
 
-    for number, (verb, time, period, _) in enumerate(registrations):
-        callback = partial(call, number)
-        if verb == "register_timer":
-            timers.append(clock.service.register_timer(time, callback))
-        else:
-            timers.append(getattr(clock.service, verb)(callback, time, period))
+    for number, time in enumerate(times):
+        clock.service.register_timer(time, partial(call, number))
     now = 0
     for move in moves:
         now += move
         clock.advance_to(now)
-        assert calls_made == calls_by_brute_force(registrations, now, clock.lateness_ms)
+        assert calls_made == calls_by_brute_force(times, now, clock.lateness_ms)

@@ -25,9 +25,8 @@ from slackwater.windowing import (
     ValueStateDescriptor,
 )
 from slackwater.windowing.errors import StateAccessError
-from slackwater.windowing.key_groups import KeyGroupRange, key_group_of
+from slackwater.windowing.key_groups import KeyGroupIndex, KeyGroupRange, key_group_of
 from slackwater.windowing.key_types import STRING
-from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
 from slackwater.windowing.state.backend import StateBackend
 from slackwater.windowing.state.descriptors import StateDescriptor
 from slackwater.windowing.state.journal import UndoJournal

@@ -12,16 +12,20 @@ from typing import Any
 
 import pytest
 
-from slackwater.windowing import OrderMode
 from slackwater.windowing.errors import KeyGroupError
 from slackwater.windowing.java import string_hash
-from slackwater.windowing.key_groups import KeyGroupRange, key_group_of
+from slackwater.windowing.key_groups import KeyGroupIndex, KeyGroupRange, key_group_of
 from slackwater.windowing.key_types import LONG, STRING
 from slackwater.windowing.runtime.heap_priority_queue import HeapPriorityQueue, HeapPriorityQueueSet
-from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
-from slackwater.windowing.runtime.key_group_partitioned_priority_queue import KeyGroupPartitionedPriorityQueue
-from slackwater.windowing.runtime.operator_storage import OperatorStorage
+from slackwater.windowing.runtime.key_group_partitioned_priority_queue import (
+    KeyGroupPartitionedPriorityQueue,
+    KeyGroupTimers,
+)
+from slackwater.windowing.runtime.rocksdb_caching_priority_queue_set import RocksDBCachingPriorityQueueSet
 from slackwater.windowing.runtime.timer_queue import EMPTY_PRIORITY, Timer, TimerQueue
+from slackwater.windowing.state.rocksdb.database import RocksDBDatabase
+from slackwater.windowing.state.rocksdb.rows import RowLayout
+from slackwater.windowing.state.rocksdb.serializers import PlainSerializer
 from slackwater.windowing.windows import TimeWindow
 
 W = TimeWindow
@@ -37,8 +41,12 @@ def heap() -> TimerQueue:
     return HeapPriorityQueueSet(GROUPS, group_of, string_hash)
 
 
+def timers_in_memory(key_group: int) -> KeyGroupTimers:
+    return KeyGroupTimers(STRING.serialize)
+
+
 def partitioned_queue() -> TimerQueue:
-    return KeyGroupPartitionedPriorityQueue(GROUPS, group_of, STRING.serialize)
+    return KeyGroupPartitionedPriorityQueue(GROUPS, group_of, timers_in_memory)
 
 
 @contextmanager
@@ -49,10 +57,13 @@ def in_rocksdb(
     with ExitStack() as storages:
 
         def make_queue() -> TimerQueue:
-            storage = OperatorStorage(timers="rocksdb", parent=folder, memory_mb=8, cache_size=cache_size)
-            storages.enter_context(storage)
-            return storage.make_timer_queue(
-                "timers", KeyGroupIndex(key_type, groups, len(groups)), OrderMode.ROCKSDB
+            rows = storages.enter_context(RocksDBDatabase(folder, 8)).column_family("timers")
+            index = KeyGroupIndex(key_type, groups, len(groups))
+            layout = RowLayout(key_type, index.__getitem__, PlainSerializer("windows"))
+            return KeyGroupPartitionedPriorityQueue(
+                groups,
+                index.__getitem__,
+                lambda group: RocksDBCachingPriorityQueueSet(rows, layout, group, cache_size),
             )
 
         yield make_queue
@@ -252,7 +263,7 @@ def test_a_queue_refuses_keys_of_other_key_groups() -> None:
     foreign = next(key for key in "abcdefgh" if group_of(key) not in key_groups)
     queues = (
         HeapPriorityQueueSet(key_groups, owned_group_of, string_hash),
-        KeyGroupPartitionedPriorityQueue(key_groups, owned_group_of, STRING.serialize),
+        KeyGroupPartitionedPriorityQueue(key_groups, owned_group_of, timers_in_memory),
     )
     for queue in queues:
         with pytest.raises(KeyGroupError):

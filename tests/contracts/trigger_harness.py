@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from slackwater.windowing import Trigger, TriggerResult
+from slackwater.windowing.key_groups import KeyGroupIndex
 from slackwater.windowing.key_types import STRING
 from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
-from slackwater.windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
-from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
-from slackwater.windowing.runtime.window_contexts import OperatorTriggerContext
+from slackwater.windowing.runtime.contexts import OperatorTriggerContext
+from slackwater.windowing.runtime.internal_timer_service import InternalTimerService
 from tests.contracts.backends import Variant
 from tests.contracts.harness import ALL_KEY_GROUPS, expected_state_and_timers, state_and_timers
 
@@ -34,11 +34,10 @@ class TriggerHarness:
         self._storage = variant.kind.open(folder)
         self.backend = self._storage.make_backend(index, variant.order_mode, None)
         self._clock = HarnessProcessingTimeService()
-        self.time_services = InternalTimeServiceManager(
-            index, variant.order_mode, self._clock, make_timer_queue=self._storage.make_timer_queue
+        self.timer_service = InternalTimerService(
+            "window-timers", self, index, variant.order_mode, self._clock, storage=self._storage
         )
-        self._timers = self.time_services.get_internal_timer_service("window-timers", self)
-        self._context = OperatorTriggerContext(self, self._timers, self.backend)
+        self._context = OperatorTriggerContext(self, self.timer_service, self.backend)
         self._answers: list[tuple[Any, TriggerResult]] = []
 
     def element(
@@ -57,7 +56,7 @@ class TriggerHarness:
 
     def watermark(self, time: int, /, *, gives: Answers = (), **counts: int) -> None:
         """`gives` are the answers at the timers that are due, with their windows, in order."""
-        self._timers.advance_watermark(time)
+        self.timer_service.advance_watermark(time)
         self._check_answers(gives)
         self._check(**counts)
 
@@ -95,7 +94,7 @@ class TriggerHarness:
 
     def timers(self, domain: str) -> set[tuple[int, Any]]:
         """(timestamp, window) of every timer."""
-        queue = self._timers.event_timers if domain == "event" else self._timers.processing_timers
+        queue = self.timer_service.event_timers if domain == "event" else self.timer_service.processing_timers
         return {(timestamp, window) for timestamp, _, window in queue}
 
     def on_event_time(self, timestamp: int, key: Any, namespace: Any) -> None:

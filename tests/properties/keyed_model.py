@@ -19,7 +19,7 @@ from slackwater.windowing.java import LONG_MAX, LONG_MIN
 from slackwater.windowing.key_types import STRING
 from slackwater.windowing.processing_time_service import ReplayProcessingTimeService
 from slackwater.windowing.runtime.operator_output import SkipReason
-from slackwater.windowing.runtime.window_operators import window_operator
+from slackwater.windowing.runtime.window_operator import WindowOperator
 from slackwater.windowing.times import to_datetime
 from tests.model import brute_force
 from tests.model import records as model
@@ -91,7 +91,7 @@ class _Key:
         self.now = rules.start  # the runner's clock, which does not stop at timers
         self.watermark = LONG_MIN
         config = window_config(pipeline, STRING, _Select())
-        self.operator = window_operator(config, self, self.clock, listener=self)
+        self.operator = WindowOperator(config, self, self.clock, listener=self)
         self.firings: Counter[Any] = Counter()
         self.elements: Counter[Any] = Counter()
         self.firing: tuple[Any, ...] | None = None

@@ -202,11 +202,11 @@ class _Key:
             for entry in self.operator.backend.entries(_ALL):
                 if entry.state_name == name and entry.kind == state:
                     self.result.state[name, self.key, repr(entry.value)] += 1
-        for _, service in self.operator.time_services.services():
-            for domain, queue in (("event", service.event_timers), ("processing", service.processing_timers)):
-                for group in _ALL:
-                    for time, key, _ in queue.snapshot(group):
-                        self.result.timers[key, domain, time] += 1
+        service = self.operator.timer_service
+        for domain, queue in (("event", service.event_timers), ("processing", service.processing_timers)):
+            for group in _ALL:
+                for time, key, _ in queue.snapshot(group):
+                    self.result.timers[key, domain, time] += 1
         self.operator.close()
 
     def rise(self, tick_end: int, watermark: int) -> None:

@@ -38,8 +38,8 @@ from slackwater.windowing.runtime.key_group_runner import KeyGroupRunner
 from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
 from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot, take_snapshot
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
+from slackwater.windowing.runtime.window_operator import WindowOperator
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
-from slackwater.windowing.runtime.window_operators import window_operator
 from slackwater.windowing.snapshot import (
     ContentHash,
     SnapshotCodec,
@@ -156,11 +156,10 @@ class StoredPlay(Play):
         options = {
             "key_groups": owned,
             "max_parallelism": MAX_PARALLELISM,
-            "make_backend": storage.make_backend,
-            "make_timer_queue": storage.make_timer_queue,
+            "storage": storage,
         }
         if isinstance(self._subject, WindowOperatorConfig):
-            return window_operator(self._subject, output, clock, order_mode=OrderMode.ROCKSDB, **options)
+            return WindowOperator(self._subject, output, clock, order_mode=OrderMode.ROCKSDB, **options)
         return KeyedProcessOperator(self._subject(), STRING, output, clock, **options)
 
 

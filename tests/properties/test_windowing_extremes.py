@@ -104,8 +104,8 @@ def assert_all_longs(rows: list[Emitted], playing: Play) -> None:
         assert in_range(row.timestamp)
         assert not isinstance(row.window, TimeWindow) or all(map(in_range, row.window))
     for operator in playing.operators:
-        for _, service in operator.time_services.services():
-            assert all(in_range(time) for time, _, _ in [*service.event_timers, *service.processing_timers])
+        timers = [*operator.timer_service.event_timers, *operator.timer_service.processing_timers]
+        assert all(in_range(time) for time, _, _ in timers)
 
 
 @st.composite

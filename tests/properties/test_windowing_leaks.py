@@ -97,14 +97,13 @@ def left_over(playing: Play, in_flight: InFlight) -> list[LeftOver]:
                     (entry.key, entry.namespace) in in_flight.absorbed,
                 )
             )
-    for _, service in operator.time_services.services():
-        for kind, queue in (
-            ("event timer", service.event_timers),
-            ("processing timer", service.processing_timers),
-        ):
-            for time, key, window in queue:
-                if (key, window) not in in_flight.open:
-                    found.append(LeftOver(kind, time, window, (key, window) in in_flight.absorbed))
+    for kind, queue in (
+        ("event timer", operator.timer_service.event_timers),
+        ("processing timer", operator.timer_service.processing_timers),
+    ):
+        for time, key, window in queue:
+            if (key, window) not in in_flight.open:
+                found.append(LeftOver(kind, time, window, (key, window) in in_flight.absorbed))
     return found
 
 

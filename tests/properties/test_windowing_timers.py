@@ -66,7 +66,7 @@ class Commanded(KeyedProcessFunction):
 
 def timers_of(playing: Play) -> dict[Domain, set[tuple[int, Any]]]:
     """(time, key) of every timer of every operator, after a check that each is there once."""
-    services = [service for operator in playing.operators for _, service in operator.time_services.services()]
+    services = [operator.timer_service for operator in playing.operators]
     found = {
         "event": [list(service.event_timers) for service in services],
         "processing": [list(s.processing_timers) for s in services],

@@ -25,8 +25,8 @@ from slackwater.windowing.runtime.operator_snapshot import (
     restore_snapshots,
     take_snapshot,
 )
+from slackwater.windowing.runtime.window_operator import WindowOperator
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
-from slackwater.windowing.runtime.window_operators import window_operator
 
 MAX_PARALLELISM = 8
 KEYS = ["", "a", "b", "bb", "key1", "ключ"]  # of five key groups
@@ -134,7 +134,7 @@ def windows_of(config: WindowOperatorConfig, order_mode: OrderMode, **options: A
     """Makes window operators of one configuration."""
 
     def make(output: Any, clock: HarnessProcessingTimeService, owned: KeyGroupRange) -> Any:
-        return window_operator(
+        return WindowOperator(
             config,
             output,
             clock,
@@ -202,9 +202,8 @@ class Play:
         held: Counter[str] = Counter()
         for operator in self.operators:
             held.update(entry.state_name for entry in operator.backend.entries())
-            for _, service in operator.time_services.services():
-                held["event timers"] += len(service.event_timers)
-                held["processing timers"] += len(service.processing_timers)
+            held["event timers"] += len(operator.timer_service.event_timers)
+            held["processing timers"] += len(operator.timer_service.processing_timers)
         return dict(held)
 
     def close(self) -> None:

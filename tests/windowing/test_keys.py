@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from slackwater.windowing.errors import KeyGroupError, KeyTypeError
 from slackwater.windowing.key_groups import (
+    KeyGroupIndex,
     KeyGroupRange,
     default_max_parallelism,
     key_group_of,
@@ -27,7 +28,6 @@ from slackwater.windowing.key_types import (
     TupleKey,
     key_type,
 )
-from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.element_lists import ElementLists
 from slackwater.windowing.columnar.window_columns import NO_TIME, Firings, rows_of
 from slackwater.windowing.errors import ConfigurationError
-from slackwater.windowing.runtime.keyed_state_store import NamespacedStateStore, RefusingStateStore
+from slackwater.windowing.runtime.contexts import NamespacedStateStore, RefusingStateStore
 from slackwater.windowing.runtime.window_functions import InternalWindowFunction
 from slackwater.windowing.runtime.window_log import SideRow
 from slackwater.windowing.state.backend import StateBackend

@@ -80,8 +80,8 @@ from slackwater.windowing.columnar.window_columns import (
     OpenWindows,
     columns_of,
 )
-from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
-from slackwater.windowing.runtime.operator_storage import heap_backend
+from slackwater.windowing.key_groups import KeyGroupIndex
+from slackwater.windowing.runtime.operator_storage import IN_MEMORY
 from slackwater.windowing.runtime.window_operator_builder import CONTENTS
 from slackwater.windowing.snapshot import SnapshotTables
 from slackwater.windowing.snapshot.columns import STATE_WINDOW
@@ -106,7 +106,7 @@ class TriggerRange(FunctionRange):
         super().__init__(replay, keys, number, rows)
         self._keeps_state = keeps_state
         self._merges = isinstance(self.config.assigner, MergingWindowAssigner)
-        self._backend = heap_backend(
+        self._backend = IN_MEMORY.make_backend(
             KeyGroupIndex(keys.type, self.key_range.key_groups, keys.max_parallelism),
             self.replay.order_mode,
             None,

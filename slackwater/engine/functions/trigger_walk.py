@@ -25,7 +25,7 @@ from slackwater.windowing import MergingWindowAssigner
 from slackwater.windowing.columnar.timeline.timeline import Timeline
 from slackwater.windowing.columnar.window_columns import NO_CONTENTS, NO_TIME, PaneKind
 from slackwater.windowing.java import LONG_MAX
-from slackwater.windowing.runtime.merging_window_set import MergingWindowSet
+from slackwater.windowing.runtime.merging_windows import MergingWindowSet
 from slackwater.windowing.runtime.window_ends import WindowEnds
 from slackwater.windowing.runtime.window_log import WindowLife
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig

@@ -13,7 +13,7 @@ from slackwater.pipelines import Pipeline
 from slackwater.pipelines.window_columns import own_window_class_of
 from slackwater.tables.schemas import Shape
 from slackwater.windowing.java import LONG_MAX, LONG_MIN
-from slackwater.windowing.runtime.process_log import ProcessRow
+from slackwater.windowing.runtime.keyed_process_runner import ProcessRow
 from slackwater.windowing.runtime.window_log import LoggedLateElement, LoggedPane, SideRow
 from slackwater.windowing.snapshot import WindowColumns, times
 

@@ -11,9 +11,8 @@ from slackwater.engine.operator.range import RangeWork
 from slackwater.engine.replaying.snapshot_codecs import codec_of_process
 from slackwater.tables.run_files.staging import EMITTED_KIND
 from slackwater.tables.schemas import Shape
-from slackwater.windowing.runtime.keyed_process_runner import KeyedProcessRunner
+from slackwater.windowing.runtime.keyed_process_runner import KeyedProcessRunner, ProcessRow
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
-from slackwater.windowing.runtime.process_log import ProcessRow
 from slackwater.windowing.snapshot import SnapshotCodec, times
 
 FIRING = 1
@@ -57,8 +56,7 @@ class ProcessRange(RangeWork[KeyedProcessRunner]):
             order_mode=self.replay.order_mode,
             timeline=self.timeline_of_ticks,
             from_ms=self.replay.scan.from_ms,
-            make_backend=storage.make_backend,
-            make_timer_queue=storage.make_timer_queue,
+            storage=storage,
             on_error=self.pipeline.on_error,
         )
 

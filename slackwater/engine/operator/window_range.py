@@ -119,8 +119,7 @@ class WindowRange(RangeWork[KeyGroupRunner]):
             order_mode=self.replay.order_mode,
             timeline=self.timeline_of_ticks,
             from_ms=self.replay.scan.from_ms,
-            make_backend=storage.make_backend,
-            make_timer_queue=storage.make_timer_queue,
+            storage=storage,
             on_error=self.pipeline.on_error,
         )
 

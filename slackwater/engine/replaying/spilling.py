@@ -67,7 +67,7 @@ class Spilling:
         if size > self._limit:
             self._storages.append(_on_disk())
             self.is_spilled = True
-            runner.move_storage(self.storage.make_backend, self.storage.make_timer_queue)
+            runner.move_storage(self.storage)
 
     def parts(self, key_range: KeyRange) -> list[KeyRange]:
         """The parts in which state is restored and parked: one in memory, several on disk."""

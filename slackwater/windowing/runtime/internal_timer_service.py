@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from slackwater.windowing.java import LONG_MAX, LONG_MIN
+from slackwater.windowing.key_groups import KeyGroupIndex
+from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.processing_time_service import ProcessingTimeService, ScheduledTimer
+from slackwater.windowing.runtime.operator_storage import IN_MEMORY, OperatorStorage
 from slackwater.windowing.runtime.timer_queue import EMPTY_PRIORITY, Owner, Timer, TimerQueue
 from slackwater.windowing.state.journal import UndoJournal
 
@@ -29,7 +33,7 @@ class InternalTimerService:
     """Timers (timestamp, key, namespace), each once per domain (Flink: InternalTimerServiceImpl).
 
     Args:
-        event_timers, processing_timers: empty queues.
+        name: under which snapshots keep the timers.
         clock: where the physical timer for the head of the processing-time queue is registered.
         journal: where to note how to undo registrations and deletions; None for none.
 
@@ -41,24 +45,32 @@ class InternalTimerService:
 
     def __init__(
         self,
+        name: str,
         target: Triggerable,
-        event_timers: TimerQueue,
-        processing_timers: TimerQueue,
+        key_groups: KeyGroupIndex,
+        order_mode: OrderMode,
         clock: ProcessingTimeService,
+        *,
         journal: UndoJournal | None = None,
+        storage: OperatorStorage = IN_MEMORY,
     ) -> None:
+        self.name = name
         self._target, self._clock, self._journal = target, clock, journal
-        self.event_timers, self.processing_timers = event_timers, processing_timers
+        event_timers, self.processing_timers = (
+            storage.make_timer_queue(f"{domain}_{name}", key_groups, order_mode)
+            for domain in ("event", "processing")
+        )
+        self.event_timers = event_timers
         self.current_watermark = LONG_MIN
         self.has_gone_back = False
         self._take_due: TakeDue | None = None
         self._physical: ScheduledTimer | None = None
         # Bound here, because these two are called for every element.
         self.register_event_time_timer: RegisterTimer = (
-            event_timers.add if journal is None else self._add_event_timer
+            event_timers.add if journal is None else partial(self._add_undoably, event_timers)
         )
         self.delete_event_time_timer: RegisterTimer = (
-            event_timers.remove if journal is None else self._remove_event_timer
+            event_timers.remove if journal is None else partial(self._remove_undoably, event_timers)
         )
 
     @property
@@ -68,17 +80,13 @@ class InternalTimerService:
     def register_processing_time_timer(self, timestamp: int, key: Any, namespace: Any) -> None:
         queue = self.processing_timers
         head = queue.head_timestamp()
-        if self._journal is not None and (timestamp, key, namespace) not in queue:
-            self._journal.note(queue.remove, timestamp, key, namespace)
-        queue.add(timestamp, key, namespace)
+        self._add_undoably(queue, timestamp, key, namespace)
         if timestamp < min(head, LONG_MAX):  # as in Flink, a timer at Long.MAX alone is not scheduled
             self._schedule(timestamp)
 
     def delete_processing_time_timer(self, timestamp: int, key: Any, namespace: Any) -> None:
         """Delete the timer. The physical one stays: it finds nothing due and is registered anew."""
-        if self._journal is not None and (timestamp, key, namespace) in self.processing_timers:
-            self._journal.note(self.processing_timers.add, timestamp, key, namespace)
-        self.processing_timers.remove(timestamp, key, namespace)
+        self._remove_undoably(self.processing_timers, timestamp, key, namespace)
 
     def deliver_together(self, take_due: TakeDue) -> None:
         """Call `take_due` once for all due event timers of one time, their owners in order, in place of
@@ -116,6 +124,9 @@ class InternalTimerService:
     def for_each_processing_time_timer(self) -> Iterator[Timer]:
         return self._for_each(self.processing_timers)
 
+    def pending(self) -> int:
+        return len(self.event_timers) + len(self.processing_timers)
+
     def restore(self, event_timers: Iterable[Timer], processing_timers: Iterable[Timer]) -> None:
         """Restore timers in snapshot order, by ascending key group, and schedule the clock's first one."""
         self.event_timers.restore(event_timers)
@@ -147,12 +158,12 @@ class InternalTimerService:
             self._target.current_key = timer[1]
             yield timer
 
-    def _add_event_timer(self, timestamp: int, key: Any, namespace: Any) -> None:
-        if self._journal is not None and (timestamp, key, namespace) not in self.event_timers:
-            self._journal.note(self.event_timers.remove, timestamp, key, namespace)
-        self.event_timers.add(timestamp, key, namespace)
+    def _add_undoably(self, queue: TimerQueue, timestamp: int, key: Any, namespace: Any) -> None:
+        if self._journal is not None and (timestamp, key, namespace) not in queue:
+            self._journal.note(queue.remove, timestamp, key, namespace)
+        queue.add(timestamp, key, namespace)
 
-    def _remove_event_timer(self, timestamp: int, key: Any, namespace: Any) -> None:
-        if self._journal is not None and (timestamp, key, namespace) in self.event_timers:
-            self._journal.note(self.event_timers.add, timestamp, key, namespace)
-        self.event_timers.remove(timestamp, key, namespace)
+    def _remove_undoably(self, queue: TimerQueue, timestamp: int, key: Any, namespace: Any) -> None:
+        if self._journal is not None and (timestamp, key, namespace) in queue:
+            self._journal.note(queue.add, timestamp, key, namespace)
+        queue.remove(timestamp, key, namespace)

@@ -1,11 +1,13 @@
-"""Timers in RocksDB's order, in memory: per key group in buckets by timestamp, each sorted when it is due."""
+"""Timers in RocksDB's order: a queue per key group, and a heap of these queues. In memory a key group's
+timers are in buckets by timestamp, each sorted when it is due.
+"""
 
 from __future__ import annotations
 
 import heapq
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.own_windows import serialize
@@ -27,12 +29,11 @@ class _Drain:
 
 
 class KeyGroupTimers:
-    """The timers of one key group: by timestamp, then by the bytes of key and namespace.
+    """A KeyGroupQueue in memory: by timestamp, then by the bytes of key and namespace.
 
     A bucket maps a key to its namespace, or to a list of them where one key has several timers at that time.
     No object per timer: a million windows have two million timers. `serialize_key` gives Flink's bytes of a
-    key; none begins with another's, so keys alone order timers, except those of one key. `priority` is the
-    timestamp of the first timer, EMPTY_PRIORITY for none; the heap of queues keeps `heap_index`.
+    key; none begins with another's, so keys alone order timers, except those of one key.
     """
 
     __slots__ = ("_drain", "_drains", "_serialize_key", "_times", "buckets", "heap_index", "priority")
@@ -46,39 +47,42 @@ class KeyGroupTimers:
         self.priority = EMPTY_PRIORITY
         self.heap_index = 0
 
-    def add(self, timestamp: int, key: Any, namespace: Any) -> bool:
+    def __len__(self) -> int:
+        return sum(
+            len(occupant) if type(occupant) is list else 1
+            for bucket in self.buckets.values()
+            for occupant in bucket.values()
+        )
+
+    def add(self, timestamp: int, key: Any, namespace: Any) -> None:
         bucket = self.buckets.get(timestamp)
         if bucket is None:
             self.buckets[timestamp] = {key: namespace}
             heapq.heappush(self._times, timestamp)
             if timestamp < self.priority:
                 self.priority = timestamp
-            return True
+            return
         occupant = bucket.get(key, _ABSENT)
         if occupant is namespace:
-            return False
+            return
         if occupant is _ABSENT:
             bucket[key] = namespace
         elif type(occupant) is not list:
             if occupant == namespace:
-                return False
+                return
             bucket[key] = [occupant, namespace]
         elif namespace in occupant:
-            return False
+            return
         else:
             occupant.append(namespace)
         if timestamp in self._drains:
             drain = self._drains[timestamp]
             insort(drain.owners, (key, namespace), lo=drain.head, key=self._order)
-        return True
 
-    def remove(self, timestamp: int, key: Any, namespace: Any) -> bool:
+    def remove(self, timestamp: int, key: Any, namespace: Any) -> None:
         bucket = self.buckets.get(timestamp)
-        if bucket is None or not _discard(bucket, key, namespace):
-            return False
-        if not bucket:
+        if bucket is not None and _discard(bucket, key, namespace) and not bucket:
             self._drop_bucket(timestamp)
-        return True
 
     def contains(self, timestamp: int, key: Any, namespace: Any) -> bool:
         occupant = self.buckets.get(timestamp, {}).get(key, _ABSENT)
@@ -99,17 +103,15 @@ class KeyGroupTimers:
         return (timestamp, key, namespace)
 
     def poll_together(self) -> list[Owner]:
-        """Remove all timers of the first one's time and return their owners in order; there must be one."""
+        """Remove all timers of the first one's time and return their owners in order."""
         owners = self._owners(self.buckets[self.priority])
         self._drop_bucket(self.priority)
         return owners
 
-    def timers_in_order(self) -> list[Timer]:
-        return [
-            (timestamp, *owner)
-            for timestamp in sorted(self.buckets)
-            for owner in self._owners(self.buckets[timestamp])
-        ]
+    def timers_in_order(self) -> Iterator[Timer]:
+        for timestamp in sorted(self.buckets):
+            for key, namespace in self._owners(self.buckets[timestamp]):
+                yield timestamp, key, namespace
 
     def _drain_of(self, timestamp: int) -> _Drain:
         if timestamp not in self._drains:
@@ -164,48 +166,69 @@ def _discard(bucket: dict[Any, Any], key: Any, namespace: Any) -> bool:
     return True
 
 
+class KeyGroupQueue(Protocol):
+    """The timers of one key group, in the order of their rows in RocksDB. `priority` is the timestamp of the
+    first, EMPTY_PRIORITY for none; the heap of queues keeps `heap_index`.
+    """
+
+    priority: int
+    heap_index: int
+
+    def __len__(self) -> int: ...
+
+    def add(self, timestamp: int, key: Any, namespace: Any) -> None: ...
+
+    def remove(self, timestamp: int, key: Any, namespace: Any) -> None: ...
+
+    def contains(self, timestamp: int, key: Any, namespace: Any) -> bool: ...
+
+    def poll(self) -> Timer:
+        """Remove and return the first timer; there must be one."""
+
+    def poll_together(self) -> list[Owner]:
+        """Remove timers of the first one's time, at least that one, and return their owners in order."""
+
+    def timers_in_order(self) -> Iterator[Timer]: ...
+
+
 class KeyGroupPartitionedPriorityQueue:
-    """One queue per key group (Flink: KeyGroupPartitionedPriorityQueue of RocksDBCachingPriorityQueueSet)."""
+    """A TimerQueue of one queue per key group, in memory or in RocksDB, and a heap of these queues (Flink:
+    KeyGroupPartitionedPriorityQueue). `make_queue`: key group → its queue, empty.
+    """
 
     def __init__(
         self,
         key_groups: KeyGroupRange,
         key_group_of: Callable[[Any], int],
-        serialize_key: Callable[[Any], bytes],
+        make_queue: Callable[[int], KeyGroupQueue],
     ) -> None:
         self._key_group_of = key_group_of
         self._first_key_group = key_groups.first
-        self._size = 0
-        self._groups = [KeyGroupTimers(serialize_key) for _ in key_groups]
+        self._groups = [make_queue(key_group) for key_group in key_groups]
         self._heap = self._heap_of_groups()
 
     def __len__(self) -> int:
-        return self._size
+        return sum(map(len, self._groups))
 
     def __contains__(self, timer: Timer) -> bool:
-        return self._group(timer[1]).contains(*timer)
+        return self._groups[self._key_group_of(timer[1]) - self._first_key_group].contains(*timer)
 
     def __iter__(self) -> Iterator[Timer]:
         return iter([timer for group in self._groups for timer in group.timers_in_order()])
 
     def add(self, timestamp: int, key: Any, namespace: Any) -> None:
         group = self._groups[self._key_group_of(key) - self._first_key_group]
-        bucket = group.buckets.get(timestamp)
-        if bucket is not None and bucket.get(key, _ABSENT) is namespace:
-            return  # as most are: a trigger registers its timer again at each element
         head = group.priority
-        if group.add(timestamp, key, namespace):
-            self._size += 1
-            if group.priority != head:
-                self._heap.adjust(group)
+        group.add(timestamp, key, namespace)
+        if group.priority != head:
+            self._heap.adjust(group)
 
     def remove(self, timestamp: int, key: Any, namespace: Any) -> None:
-        group = self._group(key)
+        group = self._groups[self._key_group_of(key) - self._first_key_group]
         head = group.priority
-        if group.remove(timestamp, key, namespace):
-            self._size -= 1
-            if group.priority != head:
-                self._heap.adjust(group)
+        group.remove(timestamp, key, namespace)
+        if group.priority != head:
+            self._heap.adjust(group)
 
     def head_timestamp(self) -> int:
         head = self._heap.peek()
@@ -215,10 +238,8 @@ class KeyGroupPartitionedPriorityQueue:
         group = self._heap.peek()
         if group is None or group.priority > limit:
             return None
-        head = group.priority
         timer = group.poll()
-        self._size -= 1
-        if group.priority != head:
+        if group.priority != timer[0]:
             self._heap.adjust(group)
         return timer
 
@@ -227,26 +248,23 @@ class KeyGroupPartitionedPriorityQueue:
         if group is None or group.priority > limit:
             return None
         timestamp, owners = group.priority, group.poll_together()
-        self._size -= len(owners)
-        self._heap.adjust(group)
+        if group.priority != timestamp:
+            self._heap.adjust(group)
         return timestamp, owners
 
     def snapshot(self, key_group: int) -> list[Timer]:
-        return self._groups[key_group - self._first_key_group].timers_in_order()
+        return list(self._groups[key_group - self._first_key_group].timers_in_order())
 
     legacy_snapshot = snapshot
 
     def restore(self, timers: Iterable[Timer]) -> None:
         """Fill the queues, then build the heap of queues: as in Flink, cross-group ties show this order."""
-        for timestamp, key, namespace in timers:
-            self._size += self._group(key).add(timestamp, key, namespace)
+        for timer in timers:
+            self._groups[self._key_group_of(timer[1]) - self._first_key_group].add(*timer)
         self._heap = self._heap_of_groups()
 
-    def _group(self, key: Any) -> KeyGroupTimers:
-        return self._groups[self._key_group_of(key) - self._first_key_group]
-
-    def _heap_of_groups(self) -> HeapPriorityQueue[KeyGroupTimers]:
-        heap: HeapPriorityQueue[KeyGroupTimers] = HeapPriorityQueue()
+    def _heap_of_groups(self) -> HeapPriorityQueue[KeyGroupQueue]:
+        heap: HeapPriorityQueue[KeyGroupQueue] = HeapPriorityQueue()
         for group in self._groups:
             heap.add(group)
         return heap

@@ -4,84 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Unpack
 
 from slackwater.windowing.errors import WindowingError
-from slackwater.windowing.java import LONG_MIN
 from slackwater.windowing.key_groups import KeyGroupRange
-from slackwater.windowing.order_modes import OrderMode
-from slackwater.windowing.processing_time_service import ReplayProcessingTimeService
-from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
+from slackwater.windowing.runtime.keyed_operator import OperatorOptions
 from slackwater.windowing.runtime.operator_snapshot import OpenWindow, OperatorSnapshot
-from slackwater.windowing.runtime.operator_storage import (
-    MakeBackend,
-    MakeTimerQueue,
-    heap_backend,
-    queue_in_memory,
-)
+from slackwater.windowing.runtime.operator_storage import IN_MEMORY, OperatorStorage
 from slackwater.windowing.runtime.slice_runner import SliceRunner, WatermarkTimeline
 from slackwater.windowing.runtime.window_log import LoggedLateElement, LoggedPane, WindowLog
 from slackwater.windowing.runtime.window_operator import WindowOperator
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
-from slackwater.windowing.runtime.window_operators import window_operator
 
 
 class KeyGroupRunner(SliceRunner):
     """A window operator of one range of key groups, driven through one slice [from_ms, to_ms). Arguments as
-    for `window_operator` and `SliceRunner`: with `on_error` "quarantine" an element on which a user's
-    function raises is undone, and added to `failed_elements`.
+    for `WindowOperator` and `SliceRunner`: with `on_error` "quarantine" an element on which a user's function
+    raises is undone, and added to `failed_elements`.
     """
+
+    _log: WindowLog
+    _operator: WindowOperator
 
     def __init__(
         self,
         config: WindowOperatorConfig,
         *,
-        key_groups: KeyGroupRange,
-        max_parallelism: int,
-        order_mode: OrderMode,
         timeline: WatermarkTimeline,
         from_ms: int,
-        make_backend: MakeBackend = heap_backend,
-        make_timer_queue: MakeTimerQueue = queue_in_memory,
-        on_error: Literal["fail", "quarantine"] = "fail",
+        storage: OperatorStorage = IN_MEMORY,
+        **options: Unpack[OperatorOptions],
     ) -> None:
-        self._log = WindowLog(
-            accumulates=not config.trigger.purges, is_event_time=config.assigner.is_event_time
-        )
         self._is_event_time, self._lateness_ms = config.assigner.is_event_time, config.allowed_lateness_ms
         self._collected_mark = timeline.collected_mark
         self._assignments_before = 0
-        self._group_of = KeyGroupIndex(config.key_type, key_groups, max_parallelism)
-
-        def make_operator(
-            clock: ReplayProcessingTimeService, make_backend: MakeBackend, make_timer_queue: MakeTimerQueue
-        ) -> WindowOperator:
-            self._log.processing_time = clock
-            self._windows = window_operator(
-                config,
-                self._log,
-                clock,
-                key_groups=key_groups,
-                max_parallelism=max_parallelism,
-                known_key_groups=self._group_of,
-                order_mode=order_mode,
-                make_backend=make_backend,
-                make_timer_queue=make_timer_queue,
-                listener=self._log,
-                on_error=on_error,
-                collected_mark=None if timeline.collected_mark == LONG_MIN else timeline.collected_mark,
-            )
-            return self._windows
-
-        super().__init__(
-            make_operator,
-            self._log,
-            key_groups=key_groups,
-            timeline=timeline,
-            from_ms=from_ms,
-            make_backend=make_backend,
-            make_timer_queue=make_timer_queue,
+        log = WindowLog(accumulates=not config.trigger.purges, is_event_time=self._is_event_time)
+        make_operator = partial(
+            WindowOperator, config, log, listener=log, collected_mark=timeline.collected_mark, **options
         )
+        super().__init__(make_operator, log, timeline=timeline, from_ms=from_ms, storage=storage)
+
+    def _start(self, storage: OperatorStorage) -> None:
+        super()._start(storage)
+        self._log.processing_time = self._clock
 
     @property
     def panes(self) -> list[LoggedPane]:
@@ -99,30 +65,21 @@ class KeyGroupRunner(SliceRunner):
         next watermark, and until then a session could merge with them. A window without any timer stays, as
         in Flink: clearing its trigger has deleted the timer.
         """
+        expired_windows, key_groups = [], self._key_groups
         for key_group, key, window, life in snapshot.windows or ():
-            if key_group in self._key_groups:
+            if key_group in key_groups:
                 self._log.open_window(key, window, life)
                 self._assignments_before += life.elements
+                if self._is_event_time and self._is_collected(window.max_timestamp()):
+                    expired_windows.append((key, window))
         super().restore(snapshot)
-        if self._is_event_time:
-            windows_of_range = (
-                (key, window)
-                for key_group, key, window, _ in snapshot.windows or ()
-                if key_group in self._key_groups
-            )
-            expired_windows = [
-                (key, window)
-                for key, window in windows_of_range
-                if self._is_collected(window.max_timestamp())
-            ]
-            windows_with_timers = (
-                {(key, window) for timers in snapshot.timers for _, key, window in timers.event}
-                if expired_windows
-                else ()
-            )
+        if expired_windows:
+            windows_with_timers = {
+                (key, window) for timers in snapshot.timers for _, key, window in timers.event
+            }
             for key, window in expired_windows:
                 if (key, window) in windows_with_timers:
-                    self._windows.collect_expired(key, window)
+                    self._operator.collect_expired(key, window)
 
     def _is_collected(self, last_instant: int) -> bool:
         return last_instant + self._lateness_ms <= self._log.watermark or last_instant <= self._collected_mark
@@ -132,7 +89,7 @@ class KeyGroupRunner(SliceRunner):
     ) -> None:
         """Several elements, arriving from `arrival` to `until`; see SharedWindows.process_elements."""
         self._move_time_to(arrival)
-        shared_windows = self._windows.shared_windows
+        shared_windows = self._operator.shared_windows
         assert shared_windows is not None
         try:
             shared_windows.process_elements(key, values, timestamps, until)
@@ -143,7 +100,7 @@ class KeyGroupRunner(SliceRunner):
 
     def add_key_groups(self, key_groups: Iterable[tuple[Any, int]]) -> None:
         """Cache (key, key group) pairs that the caller has computed for many keys at once, unchecked."""
-        self._group_of.update(key_groups)
+        self._operator.key_groups.update(key_groups)
 
     def counts(self) -> dict[str, int]:
         tally, common = self._log.tally, super().counts()
@@ -167,11 +124,11 @@ class KeyGroupRunner(SliceRunner):
     def snapshot(
         self, key_groups: KeyGroupRange | None = None, holds_key: Callable[[Any], bool] | None = None
     ) -> OperatorSnapshot:
-        snapshot_range = key_groups or self._key_groups
+        snapshot_range, key_group_of = key_groups or self._key_groups, self._operator.key_groups
         windows = [
             OpenWindow(group, key, window, life)
             for window, lives in self._log.lives.items()
             for key, life in lives.items()
-            if (group := self._group_of[key]) in snapshot_range and (holds_key is None or holds_key(key))
+            if (group := key_group_of[key]) in snapshot_range and (holds_key is None or holds_key(key))
         ]
         return replace(super().snapshot(snapshot_range, holds_key), windows=tuple(windows))

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from slackwater.windowing.key_groups import KeyGroupRange
-from slackwater.windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
+from slackwater.windowing.runtime.keyed_operator import KeyedOperator
 from slackwater.windowing.runtime.timer_queue import Timer
 from slackwater.windowing.runtime.window_log import WindowLife
-from slackwater.windowing.state.backend import StateBackend, StateEntry
+from slackwater.windowing.state.backend import StateEntry
 from slackwater.windowing.windows import Window
-
-
-class SnapshotOperator(Protocol):
-    @property
-    def backend(self) -> StateBackend: ...
-
-    @property
-    def time_services(self) -> InternalTimeServiceManager: ...
-
-    @property
-    def current_watermark(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -58,7 +47,7 @@ class OperatorSnapshot:
 
 
 def take_snapshot(
-    operator: SnapshotOperator,
+    operator: KeyedOperator,
     key_groups: KeyGroupRange,
     is_legacy: bool = False,
     holds_key: Callable[[Any], bool] | None = None,
@@ -66,21 +55,18 @@ def take_snapshot(
     """State and timers of `key_groups`, or only for their keys for which `holds_key` is true. `is_legacy`:
     timers in the order of Flink's raw timer snapshots; see TimerQueue.legacy_snapshot.
     """
-    timers = []
-    for name, service in operator.time_services.services():
-        for key_group in key_groups:
-            queues = service.event_timers, service.processing_timers
-            event, processing = (
-                tuple(queue.legacy_snapshot(key_group) if is_legacy else queue.snapshot(key_group))
-                for queue in queues
+    timers, service = [], operator.timer_service
+    for key_group in key_groups:
+        event, processing = (
+            tuple(
+                timer
+                for timer in (queue.legacy_snapshot if is_legacy else queue.snapshot)(key_group)
+                if holds_key is None or holds_key(timer[1])
             )
-            if holds_key is not None:
-                event, processing = (
-                    tuple(timer for timer in timers_of_domain if holds_key(timer[1]))
-                    for timers_of_domain in (event, processing)
-                )
-            if event or processing:
-                timers.append(TimerSnapshot(name, key_group, event, processing))
+            for queue in (service.event_timers, service.processing_timers)
+        )
+        if event or processing:
+            timers.append(TimerSnapshot(service.name, key_group, event, processing))
     entries = operator.backend.entries(key_groups)
     if holds_key is not None:
         entries = (entry for entry in entries if holds_key(entry.key))
@@ -88,20 +74,24 @@ def take_snapshot(
 
 
 def restore_snapshots(
-    operator: SnapshotOperator, snapshots: Iterable[OperatorSnapshot], key_groups: KeyGroupRange
+    operator: KeyedOperator, snapshots: Iterable[OperatorSnapshot], key_groups: KeyGroupRange
 ) -> None:
     """Restore `key_groups` into an operator that has processed nothing; the watermark stays Long.MIN."""
     snapshots = list(snapshots)
     operator.backend.restore(
         entry for snapshot in snapshots for entry in snapshot.entries if entry.key_group in key_groups
     )
-    for name, service in operator.time_services.services():
-        parts = [
+    service = operator.timer_service
+    parts = sorted(
+        (
             part
             for snapshot in snapshots
             for part in snapshot.timers
-            if part.service == name and part.key_group in key_groups
-        ]
-        parts.sort(key=lambda part: part.key_group)
-        event: list[Any] = [timer for part in parts for timer in part.event]
-        service.restore(event, [timer for part in parts for timer in part.processing])
+            if part.service == service.name and part.key_group in key_groups
+        ),
+        key=lambda part: part.key_group,
+    )
+    service.restore(
+        [timer for part in parts for timer in part.event],
+        [timer for part in parts for timer in part.processing],
+    )

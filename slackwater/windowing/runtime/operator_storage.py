@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from slackwater.windowing.errors import ConfigurationError, UnsupportedCombinationError
+from slackwater.windowing.key_groups import KeyGroupIndex
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.heap_priority_queue import HeapPriorityQueueSet
-from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
-from slackwater.windowing.runtime.key_group_partitioned_priority_queue import KeyGroupPartitionedPriorityQueue
+from slackwater.windowing.runtime.key_group_partitioned_priority_queue import (
+    KeyGroupPartitionedPriorityQueue,
+    KeyGroupTimers,
+)
 from slackwater.windowing.runtime.timer_queue import TimerQueue
 from slackwater.windowing.state.backend import StateBackend
 from slackwater.windowing.state.heap.backend import HeapStateBackend
@@ -22,45 +24,22 @@ if TYPE_CHECKING:
 
 Place: TypeAlias = Literal["memory", "rocksdb"]
 
-# (name, keys, order mode) → an empty queue; the name is unique among an operator's queues
-MakeTimerQueue: TypeAlias = Callable[[str, KeyGroupIndex, OrderMode], TimerQueue]
-
-MakeBackend = Callable[[KeyGroupIndex, OrderMode, UndoJournal | None], StateBackend]
-
-
-def heap_backend(
-    key_groups: KeyGroupIndex, order_mode: OrderMode, journal: UndoJournal | None
-) -> StateBackend:
-    return HeapStateBackend(key_groups.__getitem__, order_mode, journal)
-
-
-def queue_in_memory(name: str, key_groups: KeyGroupIndex, order_mode: OrderMode) -> TimerQueue:
-    """A MakeTimerQueue: the queue of the order mode."""
-    if order_mode.has_heap_timers:
-        return HeapPriorityQueueSet(
-            key_groups.key_groups, key_groups.__getitem__, key_groups.key_type.hash_code
-        )
-    return KeyGroupPartitionedPriorityQueue(
-        key_groups.key_groups, key_groups.__getitem__, key_groups.key_type.serialize
-    )
-
 
 class OperatorStorage:
     """Creates the state back end and the timer queues of one operator. A task opens one per operator and
     closes it in the end.
 
         with OperatorStorage(state="rocksdb", parent=folder) as storage:
-            operator = window_operator(config, …, make_backend=storage.make_backend,
-                make_timer_queue=storage.make_timer_queue)
+            operator = WindowOperator(config, …, storage=storage)
 
-    Closing a RocksDB state back end also closes the storage; closing twice is fine. Raises ConfigurationError
-    for RocksDB without `parent` or rocksdict, StateStorageError if the database cannot be opened.
+    One in memory may serve several operators. Closing a RocksDB state back end also closes the storage;
+    closing twice is fine. Raises ConfigurationError for RocksDB without `parent` or rocksdict,
+    StateStorageError if the database cannot be opened.
 
     Args:
         parent: folder on a local disk for the database's directory.
         memory_mb: for RocksDB's cache and write buffers.
         pickles: allow pickling values that are not plain for RocksDB.
-        cache_size, is_flink_exact: of timers in RocksDB, see RocksDBCachingPriorityQueueSet.
     """
 
     def __init__(
@@ -71,11 +50,8 @@ class OperatorStorage:
         parent: Path | None = None,
         memory_mb: int = 256,
         pickles: bool = False,
-        cache_size: int = 128,
-        is_flink_exact: bool = False,
     ) -> None:
         self._state, self._timers, self._pickles = state, timers, pickles
-        self._cache_size, self._is_flink_exact = cache_size, is_flink_exact
         self._database: RocksDBDatabase | None = None
         if "rocksdb" in (state, timers):
             if parent is None:
@@ -89,7 +65,7 @@ class OperatorStorage:
     def make_backend(
         self, key_groups: KeyGroupIndex, order_mode: OrderMode, journal: UndoJournal | None
     ) -> StateBackend:
-        """A MakeBackend. Called once."""
+        """The operator's state back end. Called once."""
         if self._state == "memory" or self._database is None:
             return HeapStateBackend(key_groups.__getitem__, order_mode, journal)
         from slackwater.windowing.state.rocksdb.backend import RocksDBStateBackend
@@ -104,31 +80,31 @@ class OperatorStorage:
         )
 
     def make_timer_queue(self, name: str, key_groups: KeyGroupIndex, order_mode: OrderMode) -> TimerQueue:
-        """A MakeTimerQueue. UnsupportedCombinationError for timers in RocksDB with the order of a heap."""
+        """An empty queue of the order mode; the name is unique among an operator's queues.
+        UnsupportedCombinationError for timers in RocksDB with the order of a heap.
+        """
+        owned, key_group_of, key_type = key_groups.key_groups, key_groups.__getitem__, key_groups.key_type
         if self._timers == "memory" or self._database is None:
-            return queue_in_memory(name, key_groups, order_mode)
+            if order_mode.has_heap_timers:
+                return HeapPriorityQueueSet(owned, key_group_of, key_type.hash_code)
+            return KeyGroupPartitionedPriorityQueue(
+                owned, key_group_of, lambda _: KeyGroupTimers(key_type.serialize)
+            )
         if order_mode.has_heap_timers:
             raise UnsupportedCombinationError(
                 f"Timers in order mode {order_mode.value!r} live in memory: their order is the history of "
                 "one heap. Keep timers in memory, or choose the order mode 'rocksdb'."
             )
-        from slackwater.windowing.runtime.rocksdb_caching_priority_queue_set import RocksDBTimerQueue
+        from slackwater.windowing.runtime.rocksdb_caching_priority_queue_set import (
+            RocksDBCachingPriorityQueueSet,
+        )
         from slackwater.windowing.state.rocksdb.rows import RowLayout
         from slackwater.windowing.state.rocksdb.serializers import PlainSerializer
 
-        layout = RowLayout(
-            key_groups.key_type,
-            key_groups.__getitem__,
-            PlainSerializer(f"{name} (its window)", self._pickles),
-        )
+        layout = RowLayout(key_type, key_group_of, PlainSerializer(f"{name} (its window)", self._pickles))
         rows = self._database.column_family(f"timers/{name}")
-        return RocksDBTimerQueue(
-            key_groups.key_groups,
-            key_groups.__getitem__,
-            rows,
-            layout,
-            cache_size=self._cache_size,
-            is_flink_exact=self._is_flink_exact,
+        return KeyGroupPartitionedPriorityQueue(
+            owned, key_group_of, lambda key_group: RocksDBCachingPriorityQueueSet(rows, layout, key_group)
         )
 
     def close(self) -> None:
@@ -142,3 +118,6 @@ class OperatorStorage:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+IN_MEMORY = OperatorStorage()

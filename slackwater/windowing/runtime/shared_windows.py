@@ -14,10 +14,10 @@ from slackwater.windowing.evictors import TimestampedValue
 from slackwater.windowing.folds import BulkAggregateFunction
 from slackwater.windowing.java import LONG_MAX
 from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.runtime.contexts import OperatorTriggerContext
 from slackwater.windowing.runtime.internal_timer_service import InternalTimerService
 from slackwater.windowing.runtime.operator_output import FiredBy, WindowListener
 from slackwater.windowing.runtime.timer_queue import Owner
-from slackwater.windowing.runtime.window_contexts import OperatorTriggerContext
 from slackwater.windowing.runtime.window_ends import WindowEnds
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
 from slackwater.windowing.triggers import Trigger

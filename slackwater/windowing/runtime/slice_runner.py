@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
+from sys import getsizeof
 from typing import Any, Final, NamedTuple, Protocol
 
 from slackwater.windowing.errors import UserCodeError, WindowingError
 from slackwater.windowing.java import LONG_MIN
 from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.processing_time_service import ReplayProcessingTimeService
-from slackwater.windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
+from slackwater.windowing.runtime.keyed_operator import KeyedOperator
 from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot, restore_snapshots, take_snapshot
-from slackwater.windowing.runtime.operator_storage import MakeBackend, MakeTimerQueue
-from slackwater.windowing.runtime.state_size import estimated_bytes
-from slackwater.windowing.runtime.window_log import SideRow
+from slackwater.windowing.runtime.operator_storage import OperatorStorage
+from slackwater.windowing.runtime.window_log import OperatorLog, SideRow
 from slackwater.windowing.state.backend import StateBackend
 
 _NO_RISE: Final = (2**63, LONG_MIN)  # a tick end after every moment
+# One entry in so many is measured. A prime: large entries at regular distances would be missed otherwise.
+_SAMPLING_STEP: Final = 13
+_MEASURED_ITEMS: Final = 8  # of each collection
+# An entry's key, and its slots in the dictionaries of namespaces and keys, with a dictionary for each window.
+_ENTRY_BYTES: Final = 300
+_TIMER_BYTES: Final = 260  # a timer's tuple, its slot in the queue, and in the set that holds it once
 
 
 class WatermarkTimeline(Protocol):
@@ -38,44 +44,7 @@ class WatermarkTimeline(Protocol):
     def collected_mark(self) -> int: ...
 
 
-class SliceOperator(Protocol):
-    """The operator that SliceRunner drives, new and unopened."""
-
-    @property
-    def backend(self) -> StateBackend: ...
-
-    @property
-    def time_services(self) -> InternalTimeServiceManager: ...
-
-    @property
-    def current_watermark(self) -> int: ...
-
-    def open(self) -> None: ...
-
-    def close(self) -> None: ...
-
-    def initialize_watermark(self, timestamp: int) -> None: ...
-
-    def process_watermark(self, timestamp: int) -> None: ...
-
-    def process_element(self, key: Any, value: Any, timestamp: int | None) -> None: ...
-
-
-AddElement = Callable[[Any, Any, int], None]  # (key, value, timestamp)
-MakeOperator = Callable[[ReplayProcessingTimeService, MakeBackend, MakeTimerQueue], SliceOperator]
-
-
-def _process_element_of(operator: SliceOperator) -> AddElement:
-    return operator.process_element
-
-
-class SliceLog(Protocol):
-    """The log of an operator. The runner sets its clock and watermark, and counts its elements."""
-
-    clock: int
-    watermark: int
-    elements_processed: int
-    side_rows: list[SideRow]
+MakeOperator = Callable[..., KeyedOperator]  # (clock=…, storage=…) → a new, unopened operator
 
 
 class FailedElement(NamedTuple):
@@ -92,10 +61,8 @@ class SliceRunner:
     `finish` once, read the results, and `close`.
 
     Args:
-        key_groups: the range; elements of other key groups are refused.
         from_ms: the slice's start, the clock's first reading.
-        make_backend, make_timer_queue: where state and timers live, see OperatorStorage.
-        add_element_of: operator → the function to call for every element.
+        storage: where state and timers live.
 
     Attributes:
         failed_elements: elements whose effects were undone because a function raised on them, in order; empty
@@ -105,51 +72,46 @@ class SliceRunner:
     def __init__(
         self,
         make_operator: MakeOperator,
-        log: SliceLog,
+        log: OperatorLog,
         *,
-        key_groups: KeyGroupRange,
         timeline: WatermarkTimeline,
         from_ms: int,
-        make_backend: MakeBackend,
-        make_timer_queue: MakeTimerQueue,
-        add_element_of: Callable[[SliceOperator], AddElement] = _process_element_of,
+        storage: OperatorStorage,
     ) -> None:
         self.failed_elements: list[FailedElement] = []
-        self._add_element_of = add_element_of
         self._make_operator = make_operator
-        self._slice_log = log
-        self._key_groups = key_groups
+        self._log = log
         self._watermark_rises: Iterator[tuple[int, int]] = iter(
             zip(timeline.tick_ends.tolist(), timeline.watermarks.tolist(), strict=True)
         )
         self._next_tick_end, self._next_watermark = next(self._watermark_rises, _NO_RISE)
         log.clock, log.watermark = from_ms, timeline.initial
-        self._start(make_backend, make_timer_queue)
+        self._start(storage)
 
-    def _start(self, make_backend: MakeBackend, make_timer_queue: MakeTimerQueue) -> None:
-        self._clock = ReplayProcessingTimeService(self._slice_log.clock)
-        self._operator = self._make_operator(self._clock, make_backend, make_timer_queue)
-        self._add_element = self._add_element_of(self._operator)
+    def _start(self, storage: OperatorStorage) -> None:
+        self._clock = ReplayProcessingTimeService(self._log.clock)
+        self._operator = self._make_operator(clock=self._clock, storage=storage)
         self._operator.open()
-        self._operator.initialize_watermark(self._slice_log.watermark)
+        self._operator.initialize_watermark(self._log.watermark)
 
-    def move_storage(self, make_backend: MakeBackend, make_timer_queue: MakeTimerQueue) -> None:
+    @property
+    def _key_groups(self) -> KeyGroupRange:
+        return self._operator.key_groups.key_groups
+
+    def move_storage(self, storage: OperatorStorage) -> None:
         """Move state and timers to another place between two elements, as if the slice had been cut here."""
         old = self._operator
-        self._start(make_backend, make_timer_queue)
+        self._start(storage)
         self._operator.backend.restore(old.backend.entries())
-        services = dict(self._operator.time_services.services())
-        for name, service in old.time_services.services():
-            event, processing = (
-                chain.from_iterable(map(queue.snapshot, self._key_groups))
-                for queue in (service.event_timers, service.processing_timers)
-            )
-            services[name].restore(event, processing)
+        queues = old.timer_service.event_timers, old.timer_service.processing_timers
+        self._operator.timer_service.restore(
+            *(chain.from_iterable(map(queue.snapshot, self._key_groups)) for queue in queues)
+        )
         old.close()
 
     def state_size(self) -> tuple[int, int]:
         """(approximate bytes of state and timers in memory, number of entries)."""
-        return estimated_bytes(self._operator.backend, self._pending_timers())
+        return estimated_bytes(self._operator.backend, self._operator.timer_service.pending())
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
         """Restore what earlier runs parked, ignoring other key groups."""
@@ -165,14 +127,14 @@ class SliceRunner:
 
     def process_all(self, elements: Iterable[tuple[Any, Any, int, int]]) -> None:
         """`process_element` for each (key, value, timestamp, arrival), in order of arrival."""
-        log, add_element = self._slice_log, self._add_element
+        log, process_element = self._log, self._operator.process_element
         for key, value, timestamp, arrival in elements:
             if self._next_tick_end <= arrival:
                 self._emit_watermarks_until(arrival)
             if arrival != log.clock:
                 self._move_clock(arrival)
             try:
-                add_element(key, value, timestamp)
+                process_element(key, value, timestamp)
             except WindowingError as error:
                 if not error.undone or not (isinstance(error, UserCodeError) or error.fault == "data"):
                     raise
@@ -182,8 +144,7 @@ class SliceRunner:
     def emit_watermark(self, watermark: int, moment: int) -> None:
         """Emit a watermark that an element carried and the timeline lacks, at this moment of the clock."""
         self._move_clock(moment)
-        self._slice_log.watermark = watermark
-        self._operator.process_watermark(watermark)
+        self._process_watermark(watermark)
 
     def finish(self, to_ms: int) -> None:
         """Finish the ticks that end by `to_ms`, and leave the clock there."""
@@ -204,19 +165,19 @@ class SliceRunner:
 
     @property
     def elements_processed(self) -> int:
-        return self._slice_log.elements_processed
+        return self._log.elements_processed
 
     @property
     def side_rows(self) -> list[SideRow]:
-        return self._slice_log.side_rows
+        return self._log.side_rows
 
     def counts(self) -> dict[str, int]:
         """What the run did, under the names of the ledger's columns."""
         failed_elements = len(self.failed_elements)
         return {
-            "rows_accepted": self._slice_log.elements_processed - failed_elements,
+            "rows_accepted": self._log.elements_processed - failed_elements,
             "rows_quarantined": failed_elements,
-            "timers_pending": self._pending_timers(),
+            "timers_pending": self._operator.timer_service.pending(),
             "side_rows": len(self.side_rows),
         }
 
@@ -224,25 +185,59 @@ class SliceRunner:
         """Counts of (element, window) assignments by outcome; empty without windows."""
         return {}
 
-    def _pending_timers(self) -> int:
-        services = (service for _, service in self._operator.time_services.services())
-        return sum(len(service.event_timers) + len(service.processing_timers) for service in services)
-
     def _move_time_to(self, arrival: int) -> None:
         if self._next_tick_end <= arrival:
             self._emit_watermarks_until(arrival)
-        if arrival != self._slice_log.clock:
+        if arrival != self._log.clock:
             self._move_clock(arrival)
 
     def _emit_watermarks_until(self, moment: int) -> None:
         """Emit the watermarks of ticks that end by `moment`, each with the clock at the tick's end."""
         while self._next_tick_end <= moment:
             self._move_clock(self._next_tick_end)
-            self._slice_log.watermark = watermark = self._next_watermark
+            watermark = self._next_watermark
             self._next_tick_end, self._next_watermark = next(self._watermark_rises, _NO_RISE)
-            self._operator.process_watermark(watermark)
+            self._process_watermark(watermark)
+
+    def _process_watermark(self, watermark: int) -> None:
+        self._log.watermark, self._log.calls_timers = watermark, True
+        self._operator.process_watermark(watermark)
+        self._log.calls_timers = False
 
     def _move_clock(self, moment: int) -> None:
-        if moment != self._slice_log.clock:
-            self._slice_log.clock = moment
+        if moment != self._log.clock:
+            self._log.clock, self._log.calls_timers = moment, True
             self._clock.advance_to(moment)
+            self._log.calls_timers = False
+
+
+def estimated_bytes(backend: StateBackend, timers: int) -> tuple[int, int]:
+    """(bytes of all state and so many timers, number of entries and timers), estimated from a sample; looks
+    at every entry. Sizes are `getsizeof`'s; the share of dictionaries and queues was measured once.
+    """
+    entries = unlisted_entries = sample_bytes = list_bytes = 0
+    for entry in backend.entries():
+        entries += 1
+        if entry.kind == "list":  # measured one by one: some are very long
+            list_bytes += deep_size(entry.value)
+            continue
+        unlisted_entries += 1
+        if unlisted_entries % _SAMPLING_STEP == 1:
+            sample_bytes += deep_size(entry.value)
+    value_bytes = list_bytes + sample_bytes * min(_SAMPLING_STEP, unlisted_entries)
+    return entries * _ENTRY_BYTES + value_bytes + timers * _TIMER_BYTES, entries + timers
+
+
+def deep_size(value: Any) -> int:
+    """The size of a value and its contents; of a large collection from its first items."""
+    size = getsizeof(value)
+    if isinstance(value, dict):
+        return size + _items_size(iter(value.items()), len(value))
+    if isinstance(value, list | tuple | set | frozenset):
+        return size + _items_size(iter(value), len(value))
+    return size
+
+
+def _items_size(items: Iterator[Any], number: int) -> int:
+    sizes = [deep_size(item) for item in islice(items, _MEASURED_ITEMS)]
+    return number * sum(sizes) // len(sizes) if sizes else 0

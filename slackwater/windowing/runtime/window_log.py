@@ -115,29 +115,46 @@ class Tally:
     windows_cleaned: int = 0
 
 
-class WindowLog:
-    """Records the history of every open window and the rows of every firing. The runner sets `clock` and
-    `watermark` before it drives the operator, and counts `elements_processed`.
+class OperatorLog:
+    """Records the side rows of an operator, as its output. The runner sets `clock`, `watermark` and
+    `calls_timers`, whether it moves time and not an element, and counts `elements_processed`.
+    """
+
+    def __init__(self) -> None:
+        self.clock = 0
+        self.watermark = 0
+        self.calls_timers = False
+        self.elements_processed = 0
+        self.side_rows: list[SideRow] = []
+
+    def collect(self, value: Any, timestamp: int | None, window: Window, key: Any) -> None:
+        raise NotImplementedError
+
+    def late(self, value: Any, timestamp: int | None, key: Any) -> None:
+        raise NotImplementedError
+
+    def side(self, tag: str, value: Any, timestamp: int | None, window: Window, key: Any) -> None:
+        raise NotImplementedError
+
+
+class WindowLog(OperatorLog):
+    """Records the history of every open window and the rows of every firing.
 
     Attributes:
         accumulates: whether a firing replaces the one before it.
         lives: window → key → life, from the first element to the cleanup, purged windows included; no inner
             dict is empty.
-        panes, late_elements, side_rows: in the order in which the operator emitted them.
-        processing_time: the operator's clock, which stops at timers on its way to `clock`; set by the
-            operator's creator.
+        panes, late_elements: in the order in which the operator emitted them.
+        processing_time: the operator's clock, which stops at timers on its way to `clock`; set by the runner.
         assignments_added: how often a window has taken an element since the log was created.
         assignments_cleaned: elements of windows that were collected since then.
     """
 
     def __init__(self, *, accumulates: bool, is_event_time: bool) -> None:
-        self.clock = 0
-        self.watermark = 0
+        super().__init__()
         self.lives: dict[Window, dict[Any, WindowLife]] = {}
         self.panes: list[LoggedPane] = []
         self.late_elements: list[LoggedLateElement] = []
-        self.side_rows: list[SideRow] = []
-        self.elements_processed = 0
         self.processing_time: ProcessingTimeService
         self.tally = Tally()
         self.assignments_added = 0

@@ -12,9 +12,8 @@ no wall clock.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Unpack
 
 from slackwater.windowing.assigners import MergingWindowAssigner
 from slackwater.windowing.errors import (
@@ -26,19 +25,14 @@ from slackwater.windowing.errors import (
 )
 from slackwater.windowing.evictors import TimestampedValue
 from slackwater.windowing.java import LONG_MAX, LONG_MIN, wrap_long
-from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.own_windows import checked_windows
 from slackwater.windowing.processing_time_service import ProcessingTimeService
-from slackwater.windowing.runtime.element_transaction import ElementTransaction
-from slackwater.windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
-from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
-from slackwater.windowing.runtime.keyed_state_store import NamespacedStateStore
-from slackwater.windowing.runtime.merging_window_set import MergingWindowSet
-from slackwater.windowing.runtime.merging_windows import MergingWindows
+from slackwater.windowing.runtime.contexts import OperatorTriggerContext, OperatorWindowContext
+from slackwater.windowing.runtime.keyed_operator import Domain, KeyedOperator, OperatorOptions
+from slackwater.windowing.runtime.merging_windows import MergingWindows, MergingWindowSet
 from slackwater.windowing.runtime.operator_output import FiredBy, OperatorOutput, SkipReason, WindowListener
-from slackwater.windowing.runtime.operator_storage import MakeBackend, MakeTimerQueue
+from slackwater.windowing.runtime.operator_storage import IN_MEMORY, OperatorStorage
 from slackwater.windowing.runtime.shared_windows import SharedWindows, takes_together
-from slackwater.windowing.runtime.window_contexts import OperatorTriggerContext, OperatorWindowContext
 from slackwater.windowing.runtime.window_ends import WindowEnds, delete_cleanup_timer
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
 from slackwater.windowing.triggers import TriggerResult
@@ -50,18 +44,14 @@ CONTINUE, FIRE, PURGE, FIRE_AND_PURGE = TriggerResult
 TIMER_SERVICE = "window-timers"
 
 
-class WindowOperator:
-    """Windows of the keys of one range of key groups (Flink: WindowOperator). Created by `window_operator`.
+class WindowOperator(KeyedOperator):
+    """Windows of the keys of one range of key groups (Flink: WindowOperator, EvictingWindowOperator).
 
-    Callers feed elements in arrival order and interleave `process_watermark` and clock advances themselves.
-    After an exception the operator must not be used again, unless the error's `undone` is True.
-
-    Beyond Flink: event-time windows whose last instant is at or before `collected_mark` (None: no mark) were
-    collected by an earlier operator, perhaps with less allowed lateness; elements are late for them whatever
-    the watermark says. Flink, restored with more lateness, creates them again.
+    Beyond Flink: event-time windows whose last instant is at or before `collected_mark` (Long.MIN: no mark)
+    were collected by an earlier operator, perhaps with less allowed lateness; elements are late for them
+    whatever the watermark says. Flink, restored with more lateness, creates them again.
 
     Attributes:
-        time_services: the timer service, under the name "window-timers".
         late_records_dropped: Flink's numLateRecordsDropped.
         shared_windows: takes elements together, where assigner and trigger allow it; None elsewhere.
     """
@@ -72,49 +62,58 @@ class WindowOperator:
         output: OperatorOutput,
         clock: ProcessingTimeService,
         *,
-        key_groups: KeyGroupIndex,
-        order_mode: OrderMode,
-        make_backend: MakeBackend,
-        make_timer_queue: MakeTimerQueue,
-        listener: WindowListener | None,
-        transaction: ElementTransaction | None,
-        collected_mark: int | None = None,
+        listener: WindowListener | None = None,
+        collected_mark: int = LONG_MIN,
+        storage: OperatorStorage = IN_MEMORY,
+        **options: Unpack[OperatorOptions],
     ) -> None:
-        journal = None if transaction is None else transaction.journal
-        self.config = config
-        self.current_key: Any = None
-        self.late_records_dropped = 0
-        self.backend = make_backend(key_groups, order_mode, journal)
-        self.time_services = InternalTimeServiceManager(
-            key_groups, order_mode, clock, journal, make_timer_queue
+        super().__init__(
+            TIMER_SERVICE,
+            config.function,
+            config.key_type,
+            output,
+            clock,
+            listener=listener,
+            storage=storage,
+            **options,
         )
-        self._transaction = transaction
-        self._output: OperatorOutput = output if transaction is None else transaction.output
-        self._listener: WindowListener | None = listener if transaction is None else transaction.listener
-        self._timers = self.time_services.get_internal_timer_service(TIMER_SERVICE, self)
-        self._trigger = config.trigger
+        self.config = config
+        self.late_records_dropped = 0
+        self._evictor, self._trigger = config.evictor, config.trigger
         self._asks_always = not config.trigger.arms_once
-        # Operators of one process must not share what a function keeps in `self`.
-        self._function = copy.deepcopy(config.function)
         self._contents = self.backend.state(config.contents)
         self._are_contents_listed = config.contents.kind == "list"
-        self._keeps_timestamps = config.evictor is not None
         self._lateness_ms = config.allowed_lateness_ms
         self._is_event_time = config.assigner.is_event_time
         # Without a mark: below every last instant, so that no window is late for it.
-        self._collected_mark = (
-            LONG_MIN - 1 if collected_mark is None or not self._is_event_time else collected_mark
-        )
+        has_mark = self._is_event_time and collected_mark > LONG_MIN
+        self._collected_mark = collected_mark if has_mark else LONG_MIN - 1
         self._ends = WindowEnds(is_event_time=self._is_event_time, allowed_lateness_ms=self._lateness_ms)
-        self._context = OperatorTriggerContext(self, self._timers, self.backend)
+        self._context = OperatorTriggerContext(self, self.timer_service, self.backend)
         self._merging = self._merging_windows(config)
         self._window_context = OperatorWindowContext(
-            self, self._timers, self.backend, self._emit_side, self._merging is None
+            self, self.timer_service, self.backend, self._emit_side, self._merging is None
         )
         self._assign = checked_windows(config.assigner.bind(self._context), config.assigner.window_type)
         # The newest value, reused: many timers in a row have one timestamp.
         self._fired_by = FiredBy("event", LONG_MIN)
-        self.shared_windows = self._windows_taken_together(config, order_mode)
+        self.shared_windows: SharedWindows | None = None
+        if takes_together(config.assigner, config.trigger, self.order_mode):
+            self.shared_windows = self._windows_taken_together(config)
+
+    def _windows_taken_together(self, config: WindowOperatorConfig) -> SharedWindows:
+        shared_windows = SharedWindows(
+            self,
+            config,
+            contents=self._contents,
+            timers=self.timer_service,
+            context=self._context,
+            ends=self._ends,
+            listener=self._listener,
+            assign=self._assign,
+        )
+        self.timer_service.deliver_together(shared_windows.on_event_times)
+        return shared_windows
 
     def _merging_windows(self, config: WindowOperatorConfig) -> MergingWindows | None:
         if not isinstance(config.assigner, MergingWindowAssigner):
@@ -124,59 +123,15 @@ class WindowOperator:
             config,
             self,
             backend=self.backend,
-            timers=self._timers,
+            timers=self.timer_service,
             context=self._context,
             ends=self._ends,
             listener=self._listener,
             transaction=self._transaction,
         )
 
-    def _windows_taken_together(
-        self, config: WindowOperatorConfig, order_mode: OrderMode
-    ) -> SharedWindows | None:
-        if not takes_together(config.assigner, config.trigger, order_mode):
-            return None
-        shared_windows = SharedWindows(
-            self,
-            config,
-            contents=self._contents,
-            timers=self._timers,
-            context=self._context,
-            ends=self._ends,
-            listener=self._listener,
-            assign=self._assign,
-        )
-        self._timers.deliver_together(shared_windows.on_event_times)
-        return shared_windows
-
-    def open(self) -> None:
-        """Open the user's function. Called once, before anything else but restoring."""
-        self._function.open(NamespacedStateStore(self.backend, self))
-
-    def close(self) -> None:
-        self._function.close()
-        self.backend.close()
-
-    @property
-    def current_watermark(self) -> int:
-        return self._timers.current_watermark
-
-    def process_watermark(self, timestamp: int) -> None:
-        """Advance event time: due windows fire and are collected. The caller then forwards the watermark."""
-        self.time_services.advance_watermark(timestamp)
-
-    def initialize_watermark(self, timestamp: int) -> None:
-        """Restore the watermark; nothing fires. In Flink every element is on time until the next one."""
-        self.time_services.initialize_watermark(timestamp)
-
     def process_element(self, key: Any, value: Any, timestamp: int | None) -> None:
-        """Add one element to its windows, and fire those whose trigger says so. Contents hold on to `value`;
-        `timestamp` is in milliseconds, None for an element without one.
-
-        Raises:
-            UserCodeError: a function of the user raised.
-            WindowingError: Flink refuses it too, e.g. a missing timestamp; has key, window and timestamp.
-        """
+        """Add an element to its windows, and fire those whose trigger says so. Contents keep `value`."""
         self.current_key = key
         time = LONG_MIN if timestamp is None else timestamp
         transaction = self._transaction
@@ -197,17 +152,10 @@ class WindowOperator:
             raise
         except Exception as error:
             window = None if windows is None else self._context.window
-            raise self._take_back(
-                UserCodeError.of(error, PROCESSING_ELEMENT, key, window, timestamp)
-            ) from error
+            failure = UserCodeError.of(error, PROCESSING_ELEMENT, key, window, timestamp)
+            raise self._take_back(failure) from error
         if transaction is not None:
             transaction.commit()
-
-    def on_event_time(self, timestamp: int, key: Any, namespace: Window) -> None:
-        self._on_timer("event", timestamp, key, namespace)
-
-    def on_processing_time(self, timestamp: int, key: Any, namespace: Window) -> None:
-        self._on_timer("processing", timestamp, key, namespace)
 
     def _add_to_windows(
         self, key: Any, value: Any, timestamp: int | None, time: int, windows: Sequence[Window]
@@ -215,9 +163,9 @@ class WindowOperator:
         """Add an element to its windows. Returns the windows for which it is late; None for none."""
         missed_windows: list[Window] | None = None if windows else []
         contents, listener, context, ends = self._contents, self._listener, self._context, self._ends
-        watermark, must_ask = self._timers.current_watermark, self._must_ask
+        watermark, must_ask = self.timer_service.current_watermark, self._must_ask
         is_event_time, collected_mark = self._is_event_time, self._collected_mark
-        element = TimestampedValue(value, timestamp) if self._keeps_timestamps else value
+        element = TimestampedValue(value, timestamp) if self._evictor is not None else value
         for window in windows:
             last_instant, cleanup = ends[window]
             if (cleanup <= watermark and is_event_time) or last_instant <= collected_mark:
@@ -237,8 +185,8 @@ class WindowOperator:
         """`_add_to_windows` for windows that merge: an element goes to the session that its window joins."""
         key = self.current_key
         missed_windows: list[Window] | None = None if windows else []
-        element = TimestampedValue(value, timestamp) if self._keeps_timestamps else value
-        watermark = self._timers.current_watermark
+        element = TimestampedValue(value, timestamp) if self._evictor is not None else value
+        watermark = self.timer_service.current_watermark
         sessions = merging.load(key)
         for window in windows:
             self._context.window = window
@@ -271,9 +219,9 @@ class WindowOperator:
             self._obey(result, key, window, state_window, None)
         if cleanup != LONG_MAX:
             if self._is_event_time:
-                self._timers.register_event_time_timer(cleanup, key, window)
+                self.timer_service.register_event_time_timer(cleanup, key, window)
             else:
-                self._timers.register_processing_time_timer(cleanup, key, window)
+                self.timer_service.register_processing_time_timer(cleanup, key, window)
 
     def _on_missed(
         self,
@@ -288,9 +236,8 @@ class WindowOperator:
             if self._listener is not None:
                 self._listener.windows_missed(key, value, timestamp, missed_windows)
             return
-        is_late = (
-            self._is_event_time and wrap_long(time + self._lateness_ms) <= self._timers.current_watermark
-        )
+        watermark = self.timer_service.current_watermark
+        is_late = self._is_event_time and wrap_long(time + self._lateness_ms) <= watermark
         is_late = is_late or time <= self._collected_mark
         if is_late and self.config.has_late_output:
             self._output.late(value, timestamp, key)
@@ -302,10 +249,8 @@ class WindowOperator:
                 reason = SkipReason.LATE
             self._listener.element_skipped(key, value, timestamp, reason, missed_windows)
 
-    def _on_timer(
-        self, domain: Literal["event", "processing"], timestamp: int, key: Any, window: Window
-    ) -> None:
-        context, merging = self._context, self._merging
+    def _on_timer(self, domain: Domain, timestamp: int, key: Any, namespace: Window) -> None:
+        context, merging, window = self._context, self._merging, namespace
         context.window = window
         try:
             sessions = None if merging is None else merging.load(key)
@@ -365,10 +310,17 @@ class WindowOperator:
 
     def emit_contents(self, key: Any, window: Window, state_window: Window, contents: Any) -> None:
         """Emit the rows of a firing; also called by SharedWindows. The function gets a copy of a list in
-        memory; a long list in RocksDB is read as it iterates.
+        memory; a long list in RocksDB is read as it iterates. An evictor evicts before and after it.
         """
-        is_copied = self._are_contents_listed and type(contents) is list
-        self._emit(key, window, list(contents) if is_copied else contents)
+        if self._evictor is None:
+            is_copied = self._are_contents_listed and type(contents) is list
+            self._emit(key, window, list(contents) if is_copied else contents)
+            return
+        elements = list(contents)
+        self._evictor.evict_before(elements, len(elements), window, self._context)
+        self._emit(key, window, [element.value for element in elements])
+        self._evictor.evict_after(elements, len(elements), window, self._context)
+        self._contents.update(key, state_window, elements)
 
     def _emit(self, key: Any, window: Window, contents: Any) -> None:
         self._window_context.window = window
@@ -393,7 +345,7 @@ class WindowOperator:
                 raise UnknownWindowError(
                     f"{window!r} has no state window; the snapshot is incomplete. Restore an earlier one."
                 )
-            delete_cleanup_timer(self._timers, self._ends, key, window)
+            delete_cleanup_timer(self.timer_service, self._ends, key, window)
             self._clear_all_state(key, window, state_window, sessions)
             if merging is not None and sessions is not None:
                 merging.persist(key, sessions)
@@ -419,14 +371,7 @@ class WindowOperator:
         self._window_context.window = window
         self._function.clear(self._window_context)
 
-    def _take_back(self, failure: WindowingError) -> WindowingError:
-        """Undo the element, unless it failed in a firing or merge, which changes what others have left."""
-        if self._transaction is not None and self._transaction.is_undoable:
-            self._transaction.undo()
-            failure.undone = True
-        return failure
-
     @property
     def _must_ask(self) -> bool:
         """Whether the trigger is asked about every element, whatever its `arms_once` promises."""
-        return self._asks_always or self._timers.has_gone_back
+        return self._asks_always or self.timer_service.has_gone_back

@@ -7,14 +7,7 @@ from itertools import islice
 from typing import Any, Final, Protocol
 
 from slackwater.windowing.errors import StateMergeError
-from slackwater.windowing.state.backend import (
-    InternalAggregatingState,
-    InternalAppendingState,
-    InternalListState,
-    InternalMapState,
-    InternalState,
-    InternalValueState,
-)
+from slackwater.windowing.state.backend import InternalState
 
 _ABSENT: Final = object()
 
@@ -25,13 +18,20 @@ class KeyContext(Protocol):
     current_key: Any
 
 
-class ValueState:
-    """One value of the current key (Flink: ValueState)."""
-
+class _Handle:
     __slots__ = ("_keys", "_namespace", "_state")
 
-    def __init__(self, state: InternalValueState, keys: KeyContext, namespace: Any) -> None:
+    def __init__(self, state: Any, keys: KeyContext, namespace: Any) -> None:
         self._state, self._keys, self._namespace = state, keys, namespace
+
+    def clear(self) -> None:
+        self._state.clear(self._keys.current_key, self._namespace)
+
+
+class ValueState(_Handle):
+    """One value of the current key (Flink: ValueState)."""
+
+    __slots__ = ()
 
     def value(self) -> Any:
         """The value, or the descriptor's default."""
@@ -41,19 +41,13 @@ class ValueState:
         """Set the value; None clears."""
         self._state.update(self._keys.current_key, self._namespace, value)
 
-    def clear(self) -> None:
-        self._state.clear(self._keys.current_key, self._namespace)
 
-
-class ListState:
+class ListState(_Handle):
     """A list of the current key, in order of arrival (Flink: ListState). Iterating over the state itself
     reads a long list of RocksDB piece by piece; do not clear or replace it meanwhile.
     """
 
-    __slots__ = ("_keys", "_namespace", "_state")
-
-    def __init__(self, state: InternalListState, keys: KeyContext, namespace: Any) -> None:
-        self._state, self._keys, self._namespace = state, keys, namespace
+    __slots__ = ()
 
     def get(self) -> list[Any]:
         """A copy of the list; empty when there is none."""
@@ -74,17 +68,11 @@ class ListState:
         """Replace the list; an empty one clears."""
         self._state.update(self._keys.current_key, self._namespace, list(values))
 
-    def clear(self) -> None:
-        self._state.clear(self._keys.current_key, self._namespace)
 
-
-class MapState:
+class MapState(_Handle):
     """A map of the current key (Flink: MapState)."""
 
-    __slots__ = ("_keys", "_namespace", "_state")
-
-    def __init__(self, state: InternalMapState, keys: KeyContext, namespace: Any) -> None:
-        self._state, self._keys, self._namespace = state, keys, namespace
+    __slots__ = ()
 
     def get(self, map_key: Any) -> Any:
         """The value under `map_key`, or None."""
@@ -112,17 +100,11 @@ class MapState:
     def is_empty(self) -> bool:
         return next(self.items(), None) is None
 
-    def clear(self) -> None:
-        self._state.clear(self._keys.current_key, self._namespace)
 
-
-class ReducingState:
+class ReducingState(_Handle):
     """One folded value of the current key (Flink: ReducingState)."""
 
-    __slots__ = ("_keys", "_namespace", "_state")
-
-    def __init__(self, state: InternalAppendingState, keys: KeyContext, namespace: Any) -> None:
-        self._state, self._keys, self._namespace = state, keys, namespace
+    __slots__ = ()
 
     def get(self) -> Any:
         """The folded value; None when nothing was added."""
@@ -131,9 +113,6 @@ class ReducingState:
     def add(self, value: Any) -> None:
         """Fold a value in; None clears."""
         self._state.add(self._keys.current_key, self._namespace, value)
-
-    def clear(self) -> None:
-        self._state.clear(self._keys.current_key, self._namespace)
 
 
 class AggregatingState(ReducingState):
@@ -155,11 +134,11 @@ def bind(state: InternalState, keys: KeyContext, namespace: Any) -> Any:
     return _HANDLES[state.kind](state, keys, namespace)
 
 
-def mergeable(state: InternalState) -> InternalAppendingState | InternalListState | InternalAggregatingState:
+def mergeable(state: InternalState) -> Any:
     """`state` if windows can merge it (list, reducing, aggregating); otherwise raises StateMergeError."""
     if state.kind in ("value", "map"):
         raise StateMergeError(
             f"State {state.descriptor.name!r} is {state.kind} state, which cannot merge; use reducing, "
             "aggregating or list state."
         )
-    return state  # type: ignore[return-value]  # its kind says so
+    return state

@@ -6,13 +6,19 @@ For users' tests of triggers, functions and pipelines' windows; production code 
 
 from slackwater.windowing.processing_time_service import (
     HarnessProcessingTimeService,
+    ManualClock,
     ReplayProcessingTimeService,
 )
-from slackwater.windowing.testing.harness import OperatorHarness, OperatorStoppedError
-from slackwater.windowing.testing.recorder import LateElement, Pane, Row, SideOutput, Watermark
-from slackwater.windowing.testing.runs import Run, RunSequence
-from slackwater.windowing.testing.snapshot import HarnessSnapshot
-from slackwater.windowing.testing.subject import KeyedProcess, ManualClock, Runtime, Subject
+from slackwater.windowing.testing.harness import OperatorHarness, OperatorStoppedError, Run, RunSequence
+from slackwater.windowing.testing.recorder import (
+    HarnessSnapshot,
+    LateElement,
+    Pane,
+    Row,
+    SideOutput,
+    Watermark,
+)
+from slackwater.windowing.testing.subject import KeyedProcess, Runtime, Subject
 
 __all__ = [
     "HarnessProcessingTimeService",

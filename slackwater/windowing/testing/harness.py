@@ -1,19 +1,20 @@
 """The operator harness: a test drives the parallel operators of one run and reads their output. Elements go
-to the operator of their key group, time to all (Flink: KeyedOneInputStreamOperatorTestHarness).
+to the operator of their key group, time to all (Flink: KeyedOneInputStreamOperatorTestHarness). Runs follow
+each other: each starts from the snapshot of the last one, and a crashed run leaves nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from slackwater.windowing.errors import ConfigurationError, WindowingError
 from slackwater.windowing.key_groups import KeyGroupRange, key_group_of, operator_index
-from slackwater.windowing.runtime.internal_timer_service import InternalTimerService
 from slackwater.windowing.runtime.operator_snapshot import restore_snapshots, take_snapshot
 from slackwater.windowing.runtime.window_operator import WindowOperator
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
-from slackwater.windowing.testing.recorder import ReadableOutput, Record, Recorder
-from slackwater.windowing.testing.snapshot import HarnessSnapshot
+from slackwater.windowing.testing.recorder import HarnessSnapshot, ReadableOutput, Record, Recorder
 from slackwater.windowing.testing.subject import Runtime, Subject
 
 
@@ -129,11 +130,11 @@ class OperatorHarness(ReadableOutput):
 
     @property
     def event_timers(self) -> int:
-        return sum(len(service.event_timers) for service in self._timer_services())
+        return sum(len(operator.timer_service.event_timers) for operator in self._operators)
 
     @property
     def processing_timers(self) -> int:
-        return sum(len(service.processing_timers) for service in self._timer_services())
+        return sum(len(operator.timer_service.processing_timers) for operator in self._operators)
 
     @property
     def state_entries(self) -> dict[str, int]:
@@ -161,11 +162,60 @@ class OperatorHarness(ReadableOutput):
                 operator.close()
                 storage.close()
 
-    def _timer_services(self) -> list[InternalTimerService]:
-        return [service for operator in self._operators for _, service in operator.time_services.services()]
-
     def _check_open(self) -> None:
         if not self._is_open:
             raise OperatorStoppedError(
                 "This harness is closed; start another one, from what `snapshot` gave before."
             )
+
+
+class Run(OperatorHarness):
+    has_crashed = False
+
+    def crash(self) -> None:
+        """The process dies: this run's operators, state and output are lost."""
+        self.has_crashed = True
+        self.close()
+        self._recorder.records.clear()
+
+
+class RunSequence(ReadableOutput):
+    """Runs over one operator's state, all on `runtime`. Its `output`, `panes` and so on cover all finished
+    runs; `snapshot` is the last finished run's, None before the first.
+    """
+
+    def __init__(self, subject: Subject, runtime: Runtime | None = None) -> None:
+        self._subject, self._runtime = subject, runtime
+        self._records: list[Record] = []
+        self.snapshot: HarnessSnapshot | None = None
+
+    @property
+    def output(self) -> list[Record]:
+        return list(self._records)
+
+    @contextmanager
+    def run(
+        self, *, parallelism: int = 1, restores_watermark: bool = True, clock_ms: int | None = None
+    ) -> Iterator[Run]:
+        """One run, restored from the last finished one. The end of the block takes a snapshot; nothing is
+        flushed.
+
+        If the block calls `crash` or raises, output and state of the run are dropped, and the next run starts
+        where this one did. Another `parallelism` than last time rescales; for `restores_watermark` False see
+        OperatorHarness; the clock starts at `clock_ms`, or where it stopped.
+        """
+        run = Run(
+            self._subject,
+            self._runtime,
+            parallelism=parallelism,
+            restore=self.snapshot,
+            restores_watermark=restores_watermark,
+            clock_ms=clock_ms,
+        )
+        try:
+            yield run
+            if not run.has_crashed:
+                self.snapshot = run.snapshot()
+                self._records += run.output
+        finally:
+            run.close()

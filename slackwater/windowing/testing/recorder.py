@@ -1,9 +1,15 @@
-"""The recorded output of operators, in order, as values that compare with plain tuples."""
+"""What a run leaves: the recorded output of operators, in order, as values that compare with plain tuples,
+and the snapshot.
+"""
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
+from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot
 from slackwater.windowing.windows import Window
 
 
@@ -91,3 +97,45 @@ class Recorder:
 
     def watermark(self, timestamp: int) -> None:
         self.records.append(Watermark(timestamp))
+
+
+@dataclass(frozen=True)
+class HarnessSnapshot:
+    """The snapshot that a run leaves to the next: state, timers, watermark and clock, as bytes, so that a
+    test notices values that cannot leave the process, and two runs never share an object.
+
+    Taken without flushing: nothing fires for it, open windows stay open. `watermark` is the minimum over all
+    subtasks, `clock` processing time in milliseconds; the state is bound to `max_parallelism`.
+    """
+
+    watermark: int
+    clock: int
+    max_parallelism: int
+    _pickled: bytes
+
+    @classmethod
+    def of(cls, parts: Iterable[OperatorSnapshot], clock: int, max_parallelism: int) -> HarnessSnapshot:
+        """From one part per subtask. Raises pickle's error when a value of the state cannot be pickled."""
+        parts = list(parts)
+        return cls(min(part.watermark for part in parts), clock, max_parallelism, pickle.dumps(parts))
+
+    def parts(self) -> list[OperatorSnapshot]:
+        """New objects at each call."""
+        parts: list[OperatorSnapshot] = pickle.loads(self._pickled)
+        return parts
+
+    def state(self) -> list[tuple[str, Any, Any, Any]]:
+        """Every entry as (state name, key, window or None, value), in no particular order."""
+        return [
+            (entry.state_name, entry.key, entry.namespace, entry.value)
+            for part in self.parts()
+            for entry in part.entries
+        ]
+
+    def event_timers(self) -> list[tuple[int, Any, Any]]:
+        """Every event timer as (timestamp, key, window or None), by key group."""
+        return [timer for part in self.parts() for timers in part.timers for timer in timers.event]
+
+    def processing_timers(self) -> list[tuple[int, Any, Any]]:
+        """Every processing timer as (timestamp, key, window or None), by key group."""
+        return [timer for part in self.parts() for timers in part.timers for timer in timers.processing]

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 from slackwater.windowing.errors import ConfigurationError
 from slackwater.windowing.functions import KeyedProcessFunction
 from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.key_types import KeyType
 from slackwater.windowing.order_modes import OrderMode
-from slackwater.windowing.processing_time_service import ProcessingTimeService, ReplayProcessingTimeService
-from slackwater.windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
+from slackwater.windowing.processing_time_service import ManualClock, ReplayProcessingTimeService
+from slackwater.windowing.runtime.keyed_operator import KeyedOperator, OperatorOptions
 from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
 from slackwater.windowing.runtime.operator_output import OperatorOutput
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
+from slackwater.windowing.runtime.window_operator import WindowOperator
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
-from slackwater.windowing.runtime.window_operators import window_operator
-from slackwater.windowing.state.backend import StateBackend
 
 
 @dataclass(frozen=True)
@@ -28,38 +27,6 @@ class KeyedProcess:
 
 
 Subject: TypeAlias = WindowOperatorConfig | KeyedProcess
-
-
-class DrivenOperator(Protocol):
-    @property
-    def backend(self) -> StateBackend: ...
-
-    @property
-    def time_services(self) -> InternalTimeServiceManager: ...
-
-    @property
-    def current_watermark(self) -> int: ...
-
-    def open(self) -> None: ...
-
-    def close(self) -> None: ...
-
-    def process_element(self, key: Any, value: Any, timestamp: int | None) -> None: ...
-
-    def process_watermark(self, timestamp: int) -> None: ...
-
-    def initialize_watermark(self, timestamp: int) -> None: ...
-
-
-class ManualClock(ProcessingTimeService, Protocol):
-    """A clock that a test moves. There are two rules of when a timer for t is due:
-
-    ReplayProcessingTimeService: at t + 1 ms, the clock stopping there on its way, as in a replay and a live
-    Flink job. HarnessProcessingTimeService: at t, after the clock has jumped, as in Flink's own test harness.
-    """
-
-    def advance_to(self, timestamp: int) -> None:
-        """Move the clock, and call back what is due."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,34 +54,19 @@ class Runtime:
         clock: ManualClock,
         storage: OperatorStorage,
         key_groups: KeyGroupRange,
-    ) -> DrivenOperator:
+    ) -> KeyedOperator:
         """A new, unopened operator of a subtask that owns `key_groups`."""
+        options = OperatorOptions(
+            key_groups=key_groups,
+            max_parallelism=self.max_parallelism,
+            order_mode=self.order_mode,
+            on_error=self.on_error,
+        )
         match subject:
             case WindowOperatorConfig():
-                return window_operator(
-                    subject,
-                    output,
-                    clock,
-                    key_groups=key_groups,
-                    max_parallelism=self.max_parallelism,
-                    order_mode=self.order_mode,
-                    make_backend=storage.make_backend,
-                    make_timer_queue=storage.make_timer_queue,
-                    on_error=self.on_error,
-                )
+                return WindowOperator(subject, output, clock, storage=storage, **options)
             case KeyedProcess(function, key_type):
-                return KeyedProcessOperator(
-                    function,
-                    key_type,
-                    output,
-                    clock,
-                    key_groups=key_groups,
-                    max_parallelism=self.max_parallelism,
-                    order_mode=self.order_mode,
-                    make_backend=storage.make_backend,
-                    make_timer_queue=storage.make_timer_queue,
-                    on_error=self.on_error,
-                )
+                return KeyedProcessOperator(function, key_type, output, clock, storage=storage, **options)
             case _:
                 raise ConfigurationError(
                     "The kit drives a WindowOperatorConfig (what WindowOperatorBuilder ends with) or a "

@@ -7,9 +7,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from slackwater.windowing.errors import WatermarkStateError
 from slackwater.windowing.java import LONG_MIN, wrap_long
-from slackwater.windowing.watermarks.status import WatermarkOutput
+
+
+class WatermarkOutput(Protocol):
+    """Takes a generator's watermarks, each of which also means active (Flink: WatermarkOutput)."""
+
+    def emit_watermark(self, timestamp: int) -> None: ...
+
+    def mark_idle(self) -> None: ...
+
+    def mark_active(self) -> None: ...
 
 
 class WatermarkGenerator(Protocol):
@@ -109,32 +117,3 @@ class WatermarksWithIdleness:
 
 # Flink's own marker: a stopwatch started at time 0 counts as not started.
 _NOT_STARTED = 0
-
-
-class PausableRelativeClock:
-    """A clock that stops while paused, so that a source blocked by later operators does not become idle
-    (Flink: PausableRelativeClock). Paused n times it needs as many `unpause` calls.
-    """
-
-    def __init__(self, base_ms: Callable[[], int]) -> None:
-        self._base_ms = base_ms
-        self._pause_count = 0
-        self._paused_since_ms = 0
-        self._blocked_ms = 0
-
-    def __call__(self) -> int:
-        now = self._base_ms()
-        return now - self._blocked_ms - (now - self._paused_since_ms if self._pause_count else 0)
-
-    def pause(self) -> None:
-        if self._pause_count == 0:
-            self._paused_since_ms = self._base_ms()
-        self._pause_count += 1
-
-    def unpause(self) -> None:
-        """Raises WatermarkStateError when the clock runs."""
-        if self._pause_count == 0:
-            raise WatermarkStateError("The clock is not paused: each unpause belongs to a pause.")
-        self._pause_count -= 1
-        if self._pause_count == 0:
-            self._blocked_ms += self._base_ms() - self._paused_since_ms

@@ -1,16 +1,16 @@
 """Timestamps and watermarks for one stream of elements: the operator that Flink puts behind a source. It
-keeps no snapshot state. Core only, not used by replays.
+keeps no snapshot state. For the recorded traces; replays do not use it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from slackwater.windowing.java import LONG_MAX, LONG_MIN, wrap_long
 from slackwater.windowing.processing_time_service import ProcessingTimeService
-from slackwater.windowing.watermarks.generators import NoWatermarksGenerator, PausableRelativeClock
-from slackwater.windowing.watermarks.status import ElementOutput, StatusOutput, WatermarkStatus
+from slackwater.windowing.watermarks.generators import NoWatermarksGenerator
+from slackwater.windowing.watermarks.inputs import StatusOutput, WatermarkStatus
 from slackwater.windowing.watermarks.strategy import WatermarkStrategy
 
 TimestampAssigner = Callable[[Any, int], int]
@@ -19,6 +19,12 @@ TimestampAssigner = Callable[[Any, int], int]
 def record_timestamp(element: Any, timestamp: int) -> int:
     """The element's existing timestamp; LONG_MIN for none (Flink: RecordTimestampAssigner)."""
     return timestamp
+
+
+class ElementOutput(StatusOutput, Protocol):
+    """A StatusOutput that takes elements too; `timestamp` None = the element has none."""
+
+    def collect(self, value: Any, timestamp: int | None) -> None: ...
 
 
 class WatermarkEmitter:
@@ -70,9 +76,8 @@ class TimestampsAndWatermarksOperator:
         self._emitter = WatermarkEmitter(output)
         self._assign = timestamp_assigner
         self._interval_ms = strategy.interval_ms if progressive else 0
-        self.input_activity_clock = PausableRelativeClock(lambda: service.current_processing_time)
         self._generator = (
-            strategy.create_watermark_generator(self.input_activity_clock)
+            strategy.create_watermark_generator(lambda: service.current_processing_time)
             if progressive
             else NoWatermarksGenerator()
         )

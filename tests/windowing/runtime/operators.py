@@ -16,7 +16,6 @@ from slackwater.windowing.key_types import STRING
 from slackwater.windowing.processing_time_service import ReplayProcessingTimeService
 from slackwater.windowing.runtime.window_operator import WindowOperator
 from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
-from slackwater.windowing.runtime.window_operators import window_operator
 from slackwater.windowing.windows import TimeWindow
 
 TUMBLING = TumblingEventTimeWindows(size_ms=10)
@@ -74,7 +73,7 @@ def tumbling() -> WindowOperatorBuilder:
 
 def operator_of(config: Any, heard: Heard | None = None, **options: Any) -> tuple[WindowOperator, Heard]:
     heard = heard or Heard()
-    operator = window_operator(config, heard, ReplayProcessingTimeService(0), listener=heard, **options)
+    operator = WindowOperator(config, heard, ReplayProcessingTimeService(0), listener=heard, **options)
     operator.open()
     return operator, heard
 

@@ -1,17 +1,15 @@
-"""The timer service: one physical timer, callbacks that register and delete, services side by side."""
+"""The timer service: one physical timer, callbacks that register and delete."""
 
 from typing import Any
 
 import pytest
 
 from slackwater.windowing.java import LONG_MAX, LONG_MIN
-from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_groups import KeyGroupIndex, KeyGroupRange
 from slackwater.windowing.key_types import STRING
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
-from slackwater.windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
 from slackwater.windowing.runtime.internal_timer_service import InternalTimerService
-from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
 
 
 class Target:
@@ -34,10 +32,8 @@ class Target:
 class Setup:
     def __init__(self, order_mode: OrderMode) -> None:
         self.clock, self.target = HarnessProcessingTimeService(), Target()
-        self.manager = InternalTimeServiceManager(
-            KeyGroupIndex(STRING, KeyGroupRange(0, 127), 128), order_mode, self.clock
-        )
-        self.service: InternalTimerService = self.manager.get_internal_timer_service("timers", self.target)
+        index = KeyGroupIndex(STRING, KeyGroupRange(0, 127), 128)
+        self.service = InternalTimerService("timers", self.target, index, order_mode, self.clock)
 
 
 @pytest.fixture(params=OrderMode, ids=lambda order_mode: order_mode.value)
@@ -153,12 +149,3 @@ def test_an_initialized_watermark_fires_nothing(setup: Setup) -> None:
     )
     setup.service.advance_watermark(9)
     assert setup.service.has_gone_back
-
-
-def test_services_of_one_operator_advance_in_the_hash_order_of_their_names(setup: Setup) -> None:
-    for name in ("b", "a"):
-        setup.manager.get_internal_timer_service(name, Target())
-    # "a".hashCode() = 97 lies in bucket 1 of 16; "timers" = -873668146 and "b" = 98 both in bucket 2,
-    # "timers" having come first.
-    assert [name for name, _ in setup.manager.services()] == ["a", "timers", "b"]
-    assert setup.manager.get_internal_timer_service("timers", Target()) is setup.service

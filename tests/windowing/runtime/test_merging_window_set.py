@@ -4,7 +4,7 @@ import pytest
 
 from slackwater.windowing import EventTimeSessionWindows, TimeWindow
 from slackwater.windowing.errors import UnknownWindowError
-from slackwater.windowing.runtime.merging_window_set import MergingWindowSet
+from slackwater.windowing.runtime.merging_windows import MergingWindowSet
 
 SESSIONS = EventTimeSessionWindows(gap_ms=10)
 

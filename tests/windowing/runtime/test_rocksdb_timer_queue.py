@@ -1,5 +1,5 @@
 """Timers in RocksDB beyond the contract of every queue: the cache shows in no result, deleted rows are not
-passed, quirks on request.
+passed.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_groups import KeyGroupIndex, KeyGroupRange
 from slackwater.windowing.key_types import INT
 from slackwater.windowing.order_modes import OrderMode
-from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
-from slackwater.windowing.runtime.operator_storage import OperatorStorage, queue_in_memory
-from slackwater.windowing.runtime.rocksdb_caching_priority_queue_set import RocksDBTimerQueue
+from slackwater.windowing.runtime.key_group_partitioned_priority_queue import KeyGroupPartitionedPriorityQueue
+from slackwater.windowing.runtime.operator_storage import IN_MEMORY
+from slackwater.windowing.runtime.rocksdb_caching_priority_queue_set import RocksDBCachingPriorityQueueSet
 from slackwater.windowing.runtime.timer_queue import Timer
+from slackwater.windowing.state.rocksdb.database import ColumnFamily, RocksDBDatabase
 from slackwater.windowing.state.rocksdb.rows import RowLayout, timer_timestamp
 from slackwater.windowing.state.rocksdb.serializers import PlainSerializer
 from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow
@@ -64,17 +65,14 @@ class RowsInMemory:
 
 
 def queue_on(
-    rows: RowsInMemory, groups: int = 1, cache_size: int = 128, is_flink_exact: bool = False
-) -> RocksDBTimerQueue:
+    rows: RowsInMemory | ColumnFamily, groups: int = 1, cache_size: int = 128
+) -> KeyGroupPartitionedPriorityQueue:
     index = KeyGroupIndex(INT, KeyGroupRange(0, groups - 1), groups)
     layout = RowLayout(INT, index.__getitem__, PlainSerializer("windows"))
-    return RocksDBTimerQueue(
+    return KeyGroupPartitionedPriorityQueue(
         index.key_groups,
         index.__getitem__,
-        rows,
-        layout,
-        cache_size=cache_size,
-        is_flink_exact=is_flink_exact,
+        lambda group: RocksDBCachingPriorityQueueSet(rows, layout, group, cache_size),
     )
 
 
@@ -106,7 +104,7 @@ def test_no_size_of_the_cache_shows_in_any_result(
     rows = RowsInMemory()
     cached_queue, reference = (
         queue_on(rows, groups, cache_size),
-        queue_in_memory("timers", index, OrderMode.ROCKSDB),
+        IN_MEMORY.make_timer_queue("timers", index, OrderMode.ROCKSDB),
     )
     for verb, argument in script:
         match verb:
@@ -122,7 +120,7 @@ def test_no_size_of_the_cache_shows_in_any_result(
                 timers = [timer for group in range(groups) for timer in cached_queue.snapshot(group)]
                 assert timers == [timer for group in range(groups) for timer in reference.snapshot(group)]
                 cached_queue = queue_on(RowsInMemory(), groups, cache_size)
-                reference = queue_in_memory("timers", index, OrderMode.ROCKSDB)
+                reference = IN_MEMORY.make_timer_queue("timers", index, OrderMode.ROCKSDB)
                 cached_queue.restore(timers)
                 reference.restore(timers)
         assert cached_queue.head_timestamp() == reference.head_timestamp()
@@ -171,36 +169,13 @@ def test_a_timer_below_the_cached_ones_is_next_although_it_lies_below_the_seek_h
     assert drain(queue) == [(5, 0, None), (30, 0, None), (40, 0, None)]
 
 
-def test_flinks_iteration_misses_a_timer_registered_below_the_last_one_that_emptied_the_cache() -> None:
-    """Seen in Flink 2.3.0: fire a timer at 9, register one at 7, iterate: nothing."""
-    for is_flink_exact, timers in ((True, []), (False, [(7, 0, None)])):
-        queue = queue_on(RowsInMemory(), is_flink_exact=is_flink_exact)
-        queue.add(9, 0, None)
-        assert queue.poll_due(9) == (9, 0, None)
-        queue.add(7, 0, None)
-        assert list(queue) == timers
-        assert len(queue) == 1  # all timers are cached, so they are counted there
-        assert queue.snapshot(0) == [(7, 0, None)]
-        assert drain(queue) == [(7, 0, None)]
-
-
-def test_flinks_count_has_the_same_fault_when_not_all_timers_are_cached() -> None:
-    for is_flink_exact, count in ((True, 2), (False, 3)):
-        queue = queue_on(RowsInMemory(), cache_size=2, is_flink_exact=is_flink_exact)
-        queue.add(9, 0, None)
-        queue.poll_due(9)
-        for timestamp in (7, 20, 30):
-            queue.add(timestamp, 0, None)
-        assert len(queue) == count
-
-
 @pytest.mark.parametrize("cache_size", [1, 128])
 def test_timers_in_rocksdb_fire_across_key_groups_as_those_in_memory(tmp_path: Path, cache_size: int) -> None:
     index = KeyGroupIndex(INT, KeyGroupRange(0, 15), 16)
-    with OperatorStorage(timers="rocksdb", parent=tmp_path, memory_mb=8, cache_size=cache_size) as storage:
+    with RocksDBDatabase(tmp_path, 8) as database:
         queue, reference = (
-            storage.make_timer_queue("timers", index, OrderMode.ROCKSDB),
-            queue_in_memory("timers", index, OrderMode.ROCKSDB),
+            queue_on(database.column_family("timers"), 16, cache_size),
+            IN_MEMORY.make_timer_queue("timers", index, OrderMode.ROCKSDB),
         )
         for number in range(2000):
             timer = (number * 7919 % 50, number * 104729 % 300, TimeWindow(number % 3, 9))

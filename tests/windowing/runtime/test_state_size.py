@@ -13,7 +13,7 @@ from slackwater.windowing import (
     TimeWindow,
     ValueStateDescriptor,
 )
-from slackwater.windowing.runtime.state_size import deep_size, estimated_bytes
+from slackwater.windowing.runtime.slice_runner import deep_size, estimated_bytes
 from slackwater.windowing.state.heap.backend import HeapStateBackend
 
 WINDOWS = 3000

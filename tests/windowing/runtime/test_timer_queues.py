@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_groups import KeyGroupIndex, KeyGroupRange
 from slackwater.windowing.key_types import STRING
 from slackwater.windowing.runtime.heap_priority_queue import HeapPriorityQueue, HeapPriorityQueueSet
-from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
 from slackwater.windowing.runtime.key_group_partitioned_priority_queue import (
     KeyGroupPartitionedPriorityQueue,
     KeyGroupTimers,
@@ -28,9 +27,13 @@ def heap_queue(groups: int = 7) -> HeapPriorityQueueSet:
     return HeapPriorityQueueSet(index.key_groups, index.__getitem__, STRING.hash_code)
 
 
+def in_memory(key_group: int) -> KeyGroupTimers:
+    return KeyGroupTimers(STRING.serialize)
+
+
 def partitioned_queue(groups: int = 7) -> KeyGroupPartitionedPriorityQueue:
     index = KeyGroupIndex(STRING, KeyGroupRange(0, groups - 1), groups)
-    return KeyGroupPartitionedPriorityQueue(index.key_groups, index.__getitem__, STRING.serialize)
+    return KeyGroupPartitionedPriorityQueue(index.key_groups, index.__getitem__, in_memory)
 
 
 def byte_order(timer: Timer) -> bytes:
@@ -180,7 +183,7 @@ def test_a_snapshot_restores_into_any_number_of_queues(
             if make is heap_queue:
                 part = HeapPriorityQueueSet(key_groups, index.__getitem__, STRING.hash_code)
             else:
-                part = KeyGroupPartitionedPriorityQueue(key_groups, index.__getitem__, STRING.serialize)
+                part = KeyGroupPartitionedPriorityQueue(key_groups, index.__getitem__, in_memory)
             part.restore([timer for group in key_groups for timer in timers_by_key_group[group]])
             if make is partitioned_queue:
                 assert {group: part.snapshot(group) for group in key_groups} == {

@@ -32,7 +32,6 @@ from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.key_types import LONG, STRING
 from slackwater.windowing.runtime.operator_output import FiredBy, SkipReason
 from slackwater.windowing.runtime.operator_snapshot import restore_snapshots, take_snapshot
-from slackwater.windowing.runtime.window_operator import TIMER_SERVICE
 from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
 from slackwater.windowing.state.descriptors import ValueStateDescriptor
 from slackwater.windowing.windows import TimeWindow
@@ -275,7 +274,7 @@ def test_a_trigger_that_arms_once_loses_nothing_by_not_being_asked(
             else:
                 snapshot, has_gone_back = (
                     take_snapshot(operator, KeyGroupRange(0, 3)),
-                    dict(operator.time_services.services())[TIMER_SERVICE].has_gone_back,
+                    operator.timer_service.has_gone_back,
                 )
                 operator, heard = operator_of(config, heard, max_parallelism=4)
                 restore_snapshots(operator, [snapshot], KeyGroupRange(0, 3))

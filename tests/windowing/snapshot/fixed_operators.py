@@ -38,9 +38,9 @@ from slackwater.windowing.processing_time_service import HarnessProcessingTimeSe
 from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
 from slackwater.windowing.runtime.operator_snapshot import OpenWindow, OperatorSnapshot, take_snapshot
 from slackwater.windowing.runtime.window_log import WindowLife
+from slackwater.windowing.runtime.window_operator import WindowOperator
 from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
-from slackwater.windowing.runtime.window_operators import window_operator
 from slackwater.windowing.snapshot import (
     FORMAT_VERSION,
     KeyColumns,
@@ -139,7 +139,7 @@ _STATES = (
 
 
 def _windows(config: WindowOperatorConfig, watermark: int) -> OperatorSnapshot:
-    windows = window_operator(config, _Unread(), HarnessProcessingTimeService())
+    windows = WindowOperator(config, _Unread(), HarnessProcessingTimeService())
     windows.open()
     for value in range(12):
         windows.process_element(KEYS[value % 3], value, 700 * value - value % 2 * 900)

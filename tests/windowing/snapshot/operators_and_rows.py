@@ -19,9 +19,9 @@ from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
 from slackwater.windowing.runtime.key_group_runner import KeyGroupRunner
 from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot, take_snapshot
+from slackwater.windowing.runtime.window_operator import WindowOperator
 from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
-from slackwater.windowing.runtime.window_operators import window_operator
 from slackwater.windowing.snapshot import (
     SnapshotCodec,
     SnapshotTables,
@@ -88,7 +88,7 @@ def builder(assigner: Any, keys: str = "string") -> WindowOperatorBuilder:
 
 def snapshot_of(config: WindowOperatorConfig, *steps: Any) -> OperatorSnapshot:
     """Steps are (key, value, timestamp) for an element, or a watermark."""
-    windows = window_operator(config, Discarding(), HarnessProcessingTimeService())
+    windows = WindowOperator(config, Discarding(), HarnessProcessingTimeService())
     windows.open()
     for step in steps:
         if isinstance(step, int):

@@ -12,7 +12,7 @@ import pytest
 
 from slackwater.conformance import BACK_ENDS, BackEnd, Case, play_case, read_cases
 from slackwater.conformance.carrying import CARRIERS, as_files, as_rows
-from slackwater.conformance.operator_player import CaseSubject
+from slackwater.testing import Subject
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot
 
@@ -41,7 +41,7 @@ class Counting:
         self.calls = 0
 
     def __call__(
-        self, subject: CaseSubject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]
+        self, subject: Subject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]
     ) -> list[OperatorSnapshot]:
         self.calls += 1
         return as_files(subject, order_mode, snapshots)
@@ -84,7 +84,7 @@ def test_a_snapshot_in_rows_is_the_snapshot(name: str) -> None:
 
 def test_a_carrier_that_loses_something_is_noticed() -> None:
     def forgetful(
-        subject: CaseSubject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]
+        subject: Subject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]
     ) -> list[OperatorSnapshot]:
         return [
             OperatorSnapshot(snapshot.entries[1:], snapshot.timers, snapshot.watermark)
@@ -104,7 +104,8 @@ def test_the_command_carries_snapshots_as_it_is_told(snapshots: str) -> None:
     command = [
         sys.executable,
         "-m",
-        "slackwater.conformance",
+        "slackwater",
+        "conformance",
         "--back-end",
         "heap",
         "--snapshots",

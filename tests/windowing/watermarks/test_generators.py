@@ -1,17 +1,11 @@
-"""Generators by hand, where the recorded traces have no case: repeated probes, the pausable clock, the
-stopwatch's own rules.
-"""
+"""Generators by hand, where the recorded traces have no case: repeated probes, the stopwatch's own rules."""
 
 from __future__ import annotations
 
-import pytest
-
-from slackwater.windowing.errors import WatermarkStateError
 from slackwater.windowing.watermarks import (
     AscendingTimestampsWatermarks,
     BoundedOutOfOrdernessWatermarks,
     NoWatermarksGenerator,
-    PausableRelativeClock,
     PunctuatedWatermarks,
     WatermarksWithIdleness,
 )
@@ -97,28 +91,3 @@ def test_a_stopwatch_started_at_time_zero_counts_as_not_started() -> None:
     clock.now = 61
     generator.on_periodic_emit(output)
     assert output.take() == [("status", "idle")]
-
-
-def test_a_source_blocked_by_its_readers_does_not_become_idle() -> None:
-    output, base = Recorder(), Clock(1000)
-    clock = PausableRelativeClock(base)
-    generator = WatermarksWithIdleness(NoWatermarksGenerator(), 100, clock)
-    generator.on_periodic_emit(output)
-    clock.pause()
-    clock.pause()
-    base.now = 5000
-    clock.unpause()
-    base.now = 6000
-    assert clock() == 1000
-    clock.unpause()
-    generator.on_periodic_emit(output)
-    assert output.take() == []
-    base.now = 6101
-    assert clock() == 1101
-    generator.on_periodic_emit(output)
-    assert output.take() == [("status", "idle")]
-
-
-def test_each_unpause_belongs_to_a_pause() -> None:
-    with pytest.raises(WatermarkStateError, match="not paused"):
-        PausableRelativeClock(Clock()).unpause()

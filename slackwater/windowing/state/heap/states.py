@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from slackwater.windowing.folds import BulkAggregateFunction
-from slackwater.windowing.state.descriptors import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    StateDescriptor,
-    ValueStateDescriptor,
+from slackwater.windowing.state.backend import (
+    InternalAggregatingState,
+    InternalListState,
+    InternalReducingState,
+    InternalState,
+    InternalValueState,
 )
+from slackwater.windowing.state.descriptors import StateDescriptor
 from slackwater.windowing.state.journal import UndoJournal
 
 _ABSENT: Final = object()
 
 
-class _HeapState:
-    """Entries of one named state. `rows` is namespace → key → value, without empty inner dictionaries."""
+class HeapState(InternalState):
+    """`rows` is namespace → key → value, without empty inner dictionaries."""
 
-    def __init__(self, descriptor: StateDescriptor, journal: UndoJournal | None) -> None:
-        self.descriptor: Any = descriptor
-        self.kind = descriptor.kind
+    def __init__(
+        self, descriptor: StateDescriptor, merges_target_first: bool, journal: UndoJournal | None = None
+    ) -> None:
+        super().__init__(descriptor, merges_target_first)
         self.rows: dict[Any, dict[Any, Any]] = {}
         self._journal = journal
 
@@ -33,11 +34,15 @@ class _HeapState:
         rows = self.rows.get(namespace)
         return None if rows is None else rows.get(key)
 
+    def get_own(self, key: Any, namespace: Any) -> Any:
+        """A copy, if a journal may have to restore the old value."""
+        value = self.get_raw(key, namespace)
+        return value if self._journal is None else copy.deepcopy(value)
+
     def contains(self, key: Any, namespace: Any) -> bool:
         return key in self.rows.get(namespace, ())
 
     def put_raw(self, key: Any, namespace: Any, value: Any) -> None:
-        """Store a value unchecked, None included."""
         rows = self.rows.get(namespace)
         if self._journal is not None:
             self._note_undo(key, namespace, _ABSENT if rows is None else rows.get(key, _ABSENT))
@@ -46,54 +51,33 @@ class _HeapState:
         else:
             rows[key] = value
 
-    def remove(self, key: Any, namespace: Any) -> Any:
+    def clear(self, key: Any, namespace: Any) -> None:
         rows = self.rows.get(namespace)
         if rows is None:
-            return None
+            return
         value = rows.pop(key, _ABSENT)
         if not rows:
             del self.rows[namespace]
-        if value is _ABSENT:
-            return None
-        if self._journal is not None:
+        if value is not _ABSENT and self._journal is not None:
             self._note_undo(key, namespace, value)
-        return value
-
-    clear = remove
 
     def __len__(self) -> int:
         return sum(map(len, self.rows.values()))
 
-    def _copy_if_journaled(self, value: Any) -> Any:
-        """A value that may be changed in place: a copy if a journal may have to restore the old one."""
-        return value if self._journal is None else copy.deepcopy(value)
-
     def _note_undo(self, key: Any, namespace: Any, old: Any) -> None:
         assert self._journal is not None
         if old is _ABSENT:
-            self._journal.note(self.remove, key, namespace)
+            self._journal.note(self.clear, key, namespace)
         else:
             self._journal.note(self.put_raw, key, namespace, old)
 
 
-class HeapValueState(_HeapState):
-    descriptor: ValueStateDescriptor
-
-    def value(self, key: Any, namespace: Any) -> Any:
-        value = self.get_raw(key, namespace)
-        return self.descriptor.default if value is None else self._copy_if_journaled(value)
-
-    def update(self, key: Any, namespace: Any, value: Any) -> None:
-        if value is None:
-            self.clear(key, namespace)
-        else:
-            self.put_raw(key, namespace, value)
+class HeapValueState(HeapState, InternalValueState):
+    pass
 
 
-class HeapListState(_HeapState):
-    descriptor: ListStateDescriptor
-
-    get = _HeapState.get_raw
+class HeapListState(HeapState, InternalListState):
+    get = HeapState.get_raw
 
     def add(self, key: Any, namespace: Any, value: Any) -> bool:
         rows = self.rows.get(namespace)
@@ -117,23 +101,16 @@ class HeapListState(_HeapState):
         elements.extend(values)
         return False
 
-    def update(self, key: Any, namespace: Any, values: list[Any]) -> None:
-        if values:
-            self.put_raw(key, namespace, values)
-        else:
-            self.clear(key, namespace)
-
     def merge_namespaces(self, key: Any, target: Any, sources: Iterable[Any]) -> None:
         merged_elements: list[Any] = []
         for source in sources:
-            merged_elements += self.remove(key, source) or ()
+            merged_elements += self.get_raw(key, source) or ()
+            self.clear(key, source)
         if merged_elements:
             self.put_raw(key, target, [*(self.get_raw(key, target) or ()), *merged_elements])
 
 
-class HeapMapState(_HeapState):
-    descriptor: MapStateDescriptor
-
+class HeapMapState(HeapState):
     def get_entry(self, key: Any, namespace: Any, map_key: Any, default: Any = None) -> Any:
         rows = self.rows.get(namespace)
         entries = None if rows is None else rows.get(key)
@@ -168,49 +145,12 @@ class HeapMapState(_HeapState):
         del entries[map_key]
 
     def items(self, key: Any, namespace: Any) -> Iterable[tuple[Any, Any]]:
-        entries: dict[Any, Any] = self._copy_if_journaled(self.get_raw(key, namespace) or {})
+        entries: dict[Any, Any] = self.get_own(key, namespace) or {}
         return entries.items()
 
 
-class _HeapMergingState(_HeapState):
-    def __init__(
-        self, descriptor: StateDescriptor, journal: UndoJournal | None, merges_target_first: bool
-    ) -> None:
-        super().__init__(descriptor, journal)
-        self._merges_target_first = merges_target_first
-        self._merge: Callable[[Any, Any], Any] = lambda a, b: b
-
-    def merge_namespaces(self, key: Any, target: Any, sources: Iterable[Any]) -> None:
-        merged_value: Any = None
-        for source in sources:
-            if self.contains(key, source):
-                value = self._copy_if_journaled(self.remove(key, source))
-                # Flink's RocksDB state hands a stored None to the function; its heap state skips it.
-                if merged_value is None:
-                    merged_value = value
-                elif value is not None or not self._merges_target_first:
-                    merged_value = self._merge(merged_value, value)
-        if merged_value is None:
-            return
-        if self.contains(key, target):
-            value = self._copy_if_journaled(self.get_raw(key, target))
-            if not self._merges_target_first:
-                merged_value = self._merge(merged_value, value)
-            elif value is not None:
-                merged_value = self._merge(value, merged_value)
-        self.put_raw(key, target, merged_value)
-
-
-class HeapReducingState(_HeapMergingState):
-    descriptor: ReducingStateDescriptor
-
-    def __init__(
-        self, descriptor: ReducingStateDescriptor, journal: UndoJournal | None, merges_target_first: bool
-    ) -> None:
-        super().__init__(descriptor, journal, merges_target_first)
-        self._merge = descriptor.reduce
-
-    get = _HeapState.get_raw
+class HeapReducingState(HeapState, InternalReducingState):
+    get = HeapState.get_raw
 
     def add(self, key: Any, namespace: Any, value: Any) -> bool:
         if value is None:
@@ -228,24 +168,7 @@ class HeapReducingState(_HeapMergingState):
         return False
 
 
-class HeapAggregatingState(_HeapMergingState):
-    """Flink: HeapAggregatingState. Accumulators may be changed in place by the aggregate."""
-
-    descriptor: AggregatingStateDescriptor
-
-    def __init__(
-        self, descriptor: AggregatingStateDescriptor, journal: UndoJournal | None, merges_target_first: bool
-    ) -> None:
-        super().__init__(descriptor, journal, merges_target_first)
-        self._merge = descriptor.aggregate.merge
-        self._create = descriptor.aggregate.create_accumulator
-        self._add = descriptor.aggregate.add
-        self._result = descriptor.aggregate.get_result
-
-    def get(self, key: Any, namespace: Any) -> Any:
-        accumulator = self.get_raw(key, namespace)
-        return None if accumulator is None else self._result(accumulator)
-
+class HeapAggregatingState(HeapState, InternalAggregatingState):
     def add(self, key: Any, namespace: Any, value: Any) -> bool:
         if value is None:
             self.clear(key, namespace)
@@ -274,18 +197,10 @@ class HeapAggregatingState(_HeapMergingState):
         accumulator = (
             aggregate.accumulator_of(values)
             if is_new
-            else aggregate.add_all(values, self._copy_if_journaled(accumulator))
+            else aggregate.add_all(values, self.get_own(key, namespace))
         )
         if rows is None or self._journal is not None:
             self.put_raw(key, namespace, accumulator)
         else:
             rows[key] = accumulator
         return is_new
-
-
-class RestoredState(_HeapState):
-    """Entries of a snapshot, until the state is requested by its descriptor."""
-
-    def __init__(self, name: str, kind: str) -> None:
-        super().__init__(StateDescriptor(name), None)
-        self.kind = kind

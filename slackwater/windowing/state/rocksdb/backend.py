@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
-from typing import Any
+from typing import Any, ClassVar
 
-from slackwater.windowing.errors import StateAccessError
 from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.key_types import KeyType
 from slackwater.windowing.order_modes import OrderMode
-from slackwater.windowing.state.backend import InternalState, StateEntry
-from slackwater.windowing.state.descriptors import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    StateDescriptor,
-    ValueStateDescriptor,
-)
+from slackwater.windowing.state.backend import StateBackend, StateEntry
+from slackwater.windowing.state.descriptors import StateDescriptor
 from slackwater.windowing.state.journal import UndoJournal
 from slackwater.windowing.state.rocksdb.database import RocksDBDatabase
 from slackwater.windowing.state.rocksdb.list_state import RocksDBListState
@@ -35,10 +27,19 @@ from slackwater.windowing.state.rocksdb.states import (
 )
 
 
-class RocksDBStateBackend:
+class RocksDBStateBackend(StateBackend):
     """A StateBackend in RocksDB. Arguments as for HeapStateBackend, and an open `database`, which `close`
     closes; `pickles` allows pickling values and windows that are not plain; otherwise they are refused.
     """
+
+    kinds: ClassVar = {
+        "": RocksDBState,
+        "value": RocksDBValueState,
+        "list": RocksDBListState,
+        "map": RocksDBMapState,
+        "reducing": RocksDBReducingState,
+        "aggregating": RocksDBAggregatingState,
+    }
 
     def __init__(
         self,
@@ -50,24 +51,9 @@ class RocksDBStateBackend:
         journal: UndoJournal | None = None,
         pickles: bool = False,
     ) -> None:
-        self._database, self._journal, self._pickles = database, journal, pickles
+        super().__init__(order_mode, journal)
+        self._database, self._pickles = database, pickles
         self._layout = RowLayout(key_type, key_group_of, PlainSerializer("(its window)", pickles))
-        self._merges_target_first = order_mode.merges_target_first
-        self._states: dict[str, Any] = {}
-
-    def state(self, descriptor: StateDescriptor) -> Any:
-        state = self._states.get(descriptor.name)
-        if state is not None and state.kind != descriptor.kind:
-            raise StateAccessError(
-                f"State {descriptor.name!r} is {state.kind} state already and cannot be {descriptor.kind} "
-                "state too; rename one."
-            )
-        if state is None or type(state.descriptor) is StateDescriptor:
-            self._states[descriptor.name] = state = self._make_state(descriptor, state)
-        return state
-
-    def states(self) -> Iterator[InternalState]:
-        return iter(self._states.values())
 
     def entries(self, key_groups: KeyGroupRange | None = None) -> Iterator[StateEntry]:
         bounds = (
@@ -86,41 +72,13 @@ class RocksDBStateBackend:
                     value=value,
                 )
 
-    def restore(self, entries: Iterable[StateEntry]) -> None:
-        for entry in entries:
-            state: Any = self._states.get(entry.state_name)
-            if state is None:
-                bare_descriptor = StateDescriptor(entry.state_name)
-                kind = {"list": RocksDBListState, "map": RocksDBMapState}.get(entry.kind, RocksDBState)
-                state = kind(
-                    bare_descriptor, entry.kind, self._storage(bare_descriptor), self._layout, self._journal
-                )
-                self._states[entry.state_name] = state
-            if entry.kind == "list":
-                state.add_all(entry.key, entry.namespace, entry.value)
-            else:
-                state.put_raw(entry.key, entry.namespace, entry.value)
-
     def close(self) -> None:
-        self._states.clear()
+        super().close()
         self._database.close()
 
-    def _make_state(self, descriptor: StateDescriptor, restored_state: RocksDBState | None) -> Any:
+    def _make_state(self, make: Any, descriptor: StateDescriptor, restored_state: Any) -> Any:
         storage = self._storage(descriptor) if restored_state is None else restored_state.storage
-        arguments = (descriptor, descriptor.kind, storage, self._layout, self._journal)
-        match descriptor:
-            case ValueStateDescriptor():
-                return RocksDBValueState(*arguments)
-            case ListStateDescriptor():
-                return RocksDBListState(*arguments)
-            case MapStateDescriptor():
-                return RocksDBMapState(*arguments)
-            case ReducingStateDescriptor():
-                return RocksDBReducingState(*arguments, merges_target_first=self._merges_target_first)
-            case AggregatingStateDescriptor():
-                return RocksDBAggregatingState(*arguments, merges_target_first=self._merges_target_first)
-            case _:
-                raise StateAccessError(f"{descriptor!r} is none of the five kinds of state.")
+        return make(descriptor, self._merges_target_first, storage, self._layout, self._journal)
 
     def _storage(self, descriptor: StateDescriptor) -> Storage:
         name = descriptor.name

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple, overload
 
 from slackwater.windowing.errors import StateAccessError
-from slackwater.windowing.state.descriptors import ListStateDescriptor
+from slackwater.windowing.state.backend import InternalListState
 from slackwater.windowing.state.rocksdb.states import RocksDBState, key_group_of_row
 
 CHUNK_BYTES: Final = 4096
@@ -40,9 +40,7 @@ class _Header(NamedTuple):
         return cls._make(_HEADER.unpack_from(value_bytes))
 
 
-class RocksDBListState(RocksDBState):
-    descriptor: ListStateDescriptor
-
+class RocksDBListState(RocksDBState, InternalListState):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._unflushed_chunks = 0
@@ -84,12 +82,6 @@ class RocksDBListState(RocksDBState):
         is_new = self.rows.get(row) is None
         self._append(row, map(self.values.dumps, values), len(values))
         return is_new
-
-    def update(self, key: Any, namespace: Any, values: list[Any]) -> None:
-        if values:
-            self.put_raw(key, namespace, values)
-        else:
-            self.clear(key, namespace)
 
     def merge_namespaces(self, key: Any, target: Any, sources: Iterable[Any]) -> None:
         for source in sources:

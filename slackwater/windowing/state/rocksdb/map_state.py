@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, Final
 
-from slackwater.windowing.state.descriptors import MapStateDescriptor
-from slackwater.windowing.state.rocksdb.map_keys import identity
 from slackwater.windowing.state.rocksdb.rows import end_of
 from slackwater.windowing.state.rocksdb.states import RocksDBState, key_group_of_row
 
@@ -19,8 +19,6 @@ class RocksDBMapState(RocksDBState):
     where the row's own key has it), its value. Unlike Flink's, it iterates in order of insertion, as the
     heap's does, so that results do not depend on where state lives.
     """
-
-    descriptor: MapStateDescriptor
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -93,3 +91,28 @@ class RocksDBMapState(RocksDBState):
         if value_bytes[_ORDINAL_BYTES : _ORDINAL_BYTES + 1] == _SAME_KEY:
             return _ORDINAL_BYTES + 1
         return self._map_keys.read(value_bytes, _ORDINAL_BYTES)[1]
+
+
+def identity(value: Any) -> Any:
+    """A plain value shared by all keys that a dictionary takes for one, such as 1, 1.0, True and Decimal(1).
+    Raises TypeError for what cannot be a dictionary key.
+    """
+    kind = type(value)
+    if kind is str or kind is int or kind is bytes or value is None:
+        return value
+    hash(value)
+    if isinstance(value, tuple):
+        return tuple(map(identity, value))
+    if isinstance(value, (bool, float, Decimal)):
+        return _canonical_number(value)
+    if kind is datetime and value.tzinfo is not None and value.utcoffset() is not None:
+        return value.astimezone(UTC)
+    return value
+
+
+def _canonical_number(value: bool | float | Decimal) -> Any:
+    if value != value or value in (float("inf"), float("-inf")):
+        return float(value)
+    if value == int(value):
+        return int(value)
+    return float(value) if value == float(value) else value

@@ -4,17 +4,19 @@ fresh copy; with a journal each change notes how to undo it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from slackwater.windowing.folds import BulkAggregateFunction
 from slackwater.windowing.key_groups import MAX_KEY_GROUPS
-from slackwater.windowing.state.descriptors import (
-    AggregatingStateDescriptor,
-    ReducingStateDescriptor,
-    StateDescriptor,
-    ValueStateDescriptor,
+from slackwater.windowing.state.backend import (
+    InternalAggregatingState,
+    InternalMergingState,
+    InternalReducingState,
+    InternalState,
+    InternalValueState,
 )
+from slackwater.windowing.state.descriptors import StateDescriptor
 from slackwater.windowing.state.journal import UndoJournal
 from slackwater.windowing.state.rocksdb.database import ColumnFamily
 from slackwater.windowing.state.rocksdb.rows import RowLayout, key_group_start
@@ -30,19 +32,18 @@ class Storage(NamedTuple):
     ordinals: Iterator[int]
 
 
-class RocksDBState:
-    """Rows of one named state; of this class itself while it is restored but has no descriptor yet."""
+class RocksDBState(InternalState):
+    """Rows of one named state; each read gives an object of its own."""
 
     def __init__(
         self,
         descriptor: StateDescriptor,
-        kind: str,
+        merges_target_first: bool,
         storage: Storage,
         layout: RowLayout,
         journal: UndoJournal | None,
     ) -> None:
-        self.descriptor: Any = descriptor
-        self.kind = kind
+        super().__init__(descriptor, merges_target_first)
         self.storage = storage
         self.rows, self.values = storage.rows, storage.values
         self._layout, self._row = layout, layout.state_row
@@ -52,6 +53,9 @@ class RocksDBState:
         value_bytes = self.rows.get(self._row(key, namespace))
         return None if value_bytes is None else self.values.loads(value_bytes)
 
+    def get_own(self, key: Any, namespace: Any) -> Any:
+        return self.get_raw(key, namespace)
+
     def contains(self, key: Any, namespace: Any) -> bool:
         return self.rows.get(self._row(key, namespace)) is not None
 
@@ -60,14 +64,6 @@ class RocksDBState:
 
     def clear(self, key: Any, namespace: Any) -> None:
         self._delete(self._row(key, namespace))
-
-    def remove(self, key: Any, namespace: Any) -> Any:
-        row = self._row(key, namespace)
-        value_bytes = self.rows.get(row)
-        if value_bytes is None:
-            return None
-        self._delete(row)
-        return self.values.loads(value_bytes)
 
     def __len__(self) -> int:
         return sum(1 for _ in self.entries(*ALL_KEY_GROUPS))
@@ -97,99 +93,27 @@ class RocksDBState:
             self._journal.note(self.rows.put, row, old)
 
 
-class RocksDBValueState(RocksDBState):
-    descriptor: ValueStateDescriptor
+class RocksDBValueState(RocksDBState, InternalValueState):
+    pass
 
-    def value(self, key: Any, namespace: Any) -> Any:
-        value = self.get_raw(key, namespace)
-        return self.descriptor.default if value is None else value
 
-    def update(self, key: Any, namespace: Any, value: Any) -> None:
+class _RocksDBMergingState(RocksDBState, InternalMergingState):
+    def add(self, key: Any, namespace: Any, value: Any) -> bool:
         if value is None:
             self.clear(key, namespace)
-        else:
-            self.put_raw(key, namespace, value)
+            return True
+        row = self._row(key, namespace)
+        value_bytes = self.rows.get(row)
+        old = None if value_bytes is None else self.values.loads(value_bytes)
+        self._write(row, self.values.dumps(self._fold(old, value)))
+        return old is None
 
 
-class RocksDBMergingState(RocksDBState):
-    def __init__(
-        self,
-        descriptor: StateDescriptor,
-        kind: str,
-        storage: Storage,
-        layout: RowLayout,
-        journal: UndoJournal | None,
-        *,
-        merges_target_first: bool,
-    ) -> None:
-        super().__init__(descriptor, kind, storage, layout, journal)
-        self._merges_target_first = merges_target_first
-        self._merge: Callable[[Any, Any], Any] = lambda a, b: b
-
-    def merge_namespaces(self, key: Any, target: Any, sources: Iterable[Any]) -> None:
-        merged_value: Any = None
-        for source in sources:
-            if self.contains(key, source):
-                value = self.remove(key, source)
-                # Flink's RocksDB state hands a stored None to the function; its heap state skips it.
-                if merged_value is None:
-                    merged_value = value
-                elif value is not None or not self._merges_target_first:
-                    merged_value = self._merge(merged_value, value)
-        if merged_value is None:
-            return
-        if self.contains(key, target):
-            value = self.get_raw(key, target)
-            if not self._merges_target_first:
-                merged_value = self._merge(merged_value, value)
-            elif value is not None:
-                merged_value = self._merge(value, merged_value)
-        self.put_raw(key, target, merged_value)
-
-
-class RocksDBReducingState(RocksDBMergingState):
-    descriptor: ReducingStateDescriptor
-
-    def __init__(self, *arguments: Any, merges_target_first: bool) -> None:
-        super().__init__(*arguments, merges_target_first=merges_target_first)
-        self._merge = self.descriptor.reduce
-
+class RocksDBReducingState(_RocksDBMergingState, InternalReducingState):
     get = RocksDBState.get_raw
 
-    def add(self, key: Any, namespace: Any, value: Any) -> bool:
-        if value is None:
-            self.clear(key, namespace)
-            return True
-        row = self._row(key, namespace)
-        value_bytes = self.rows.get(row)
-        old = None if value_bytes is None else self.values.loads(value_bytes)
-        self._write(row, self.values.dumps(value if old is None else self._merge(old, value)))
-        return old is None
 
-
-class RocksDBAggregatingState(RocksDBMergingState):
-    descriptor: AggregatingStateDescriptor
-
-    def __init__(self, *arguments: Any, merges_target_first: bool) -> None:
-        super().__init__(*arguments, merges_target_first=merges_target_first)
-        aggregate = self.descriptor.aggregate
-        self._merge, self._create = aggregate.merge, aggregate.create_accumulator
-        self._add, self._result = aggregate.add, aggregate.get_result
-
-    def get(self, key: Any, namespace: Any) -> Any:
-        accumulator = self.get_raw(key, namespace)
-        return None if accumulator is None else self._result(accumulator)
-
-    def add(self, key: Any, namespace: Any, value: Any) -> bool:
-        if value is None:
-            self.clear(key, namespace)
-            return True
-        row = self._row(key, namespace)
-        value_bytes = self.rows.get(row)
-        old = None if value_bytes is None else self.values.loads(value_bytes)
-        self._write(row, self.values.dumps(self._add(value, self._create() if old is None else old)))
-        return old is None
-
+class RocksDBAggregatingState(_RocksDBMergingState, InternalAggregatingState):
     def add_all(self, key: Any, namespace: Any, values: Sequence[Any]) -> bool:
         old, aggregate = self.get_raw(key, namespace), self.descriptor.aggregate
         assert isinstance(aggregate, BulkAggregateFunction)

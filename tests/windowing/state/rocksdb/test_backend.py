@@ -32,9 +32,8 @@ from slackwater.windowing.errors import (
     StateStorageError,
     UnsupportedCombinationError,
 )
-from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_groups import KeyGroupIndex, KeyGroupRange
 from slackwater.windowing.key_types import INT
-from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
 from slackwater.windowing.state.backend import StateBackend, StateEntry
 from slackwater.windowing.state.heap.backend import HeapStateBackend

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.windowing.state.rocksdb.map_keys import identity
+from slackwater.windowing.state.rocksdb.map_state import identity
 from slackwater.windowing.state.rocksdb.serializers import PlainSerializer
 from slackwater.windowing.windows import TimeWindow
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.conformance.keys import key_from_json
+from slackwater.conformance.trace import key_from_json
 from slackwater.windowing.errors import KeyTypeError, StateSerializationError
 from slackwater.windowing.java import LONG_MAX, LONG_MIN
-from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_groups import KeyGroupIndex, KeyGroupRange
 from slackwater.windowing.key_types import (
     BOOLEAN,
     BYTE,
@@ -30,7 +30,6 @@ from slackwater.windowing.key_types import (
     TupleKey,
     key_type,
 )
-from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
 from slackwater.windowing.state.rocksdb.rows import (
     RowLayout,
     end_of,

@@ -27,9 +27,8 @@ from slackwater.windowing import (
 from slackwater.windowing.errors import StateAccessError
 from slackwater.windowing.key_groups import KeyGroupIndex, KeyGroupRange, key_group_of
 from slackwater.windowing.key_types import STRING
-from slackwater.windowing.state.backend import StateBackend
+from slackwater.windowing.state.backend import StateBackend, UndoJournal
 from slackwater.windowing.state.descriptors import StateDescriptor
-from slackwater.windowing.state.journal import UndoJournal
 from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow
 from tests.contracts.backends import STORAGE_KINDS, VARIANTS, StorageKind, Variant
 

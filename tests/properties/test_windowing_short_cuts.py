@@ -22,7 +22,7 @@ from slackwater.windowing import (
     TriggerResult,
     TumblingEventTimeWindows,
 )
-from slackwater.windowing.columnar.fixed_windows import FixedWindows
+from slackwater.windowing.columnar.numbered_windows import FixedWindows
 from slackwater.windowing.columnar.shared_windows import steps_of
 from slackwater.windowing.runtime.shared_windows import takes_together
 from slackwater.windowing.windows import Window

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from slackwater.windowing import CalendarEventTimeWindows, TimeWindow
 from slackwater.windowing.calendars import UNITS, WEEKDAYS, Calendar
-from slackwater.windowing.columnar.calendar_windows import CalendarWindows
+from slackwater.windowing.columnar.numbered_windows import CalendarWindows
 from slackwater.windowing.errors import ConfigurationError, MissingTimestampError
 from slackwater.windowing.java import LONG_MIN
 

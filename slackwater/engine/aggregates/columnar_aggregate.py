@@ -6,8 +6,7 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 
 from slackwater.windowing.columnar.arrays.columns import Longs
-from slackwater.windowing.columnar.arrays.groups import Groups
-from slackwater.windowing.columnar.arrays.spans import Spans
+from slackwater.windowing.columnar.arrays.groups import Groups, Spans
 
 Columns = list[pa.Array]
 Parts = tuple[tuple[str, pa.DataType], ...]

@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from slackwater.engine.aggregates import ColumnarAggregate, Columns, combine_spans
 from slackwater.windowing.columnar.arrays.columns import Longs
-from slackwater.windowing.columnar.arrays.groups import Groups
-from slackwater.windowing.columnar.arrays.spans import Spans
+from slackwater.windowing.columnar.arrays.groups import Groups, Spans
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ from slackwater.windowing import (
 )
 from slackwater.windowing.columnar.kernels import SliceInput, SliceResult, WindowState
 from slackwater.windowing.columnar.sessions.chains import SessionRules
-from slackwater.windowing.columnar.sessions.clock_kernel import replay_clock_sessions
+from slackwater.windowing.columnar.sessions.kernel import replay_clock_sessions
 from slackwater.windowing.columnar.timeline.timeline import Timeline
 from slackwater.windowing.columnar.window_columns import (
     NO_TIME,

@@ -37,9 +37,8 @@ from slackwater.windowing.columnar.arrays.groups import (
     least_of_groups,
 )
 from slackwater.windowing.columnar.fixed import FixedRules, replay_fixed
-from slackwater.windowing.columnar.grid_windows import windows_on
 from slackwater.windowing.columnar.kernels import SliceInput, SliceResult, WindowState
-from slackwater.windowing.columnar.numbered_windows import NumberedWindows
+from slackwater.windowing.columnar.numbered_windows import NumberedWindows, windows_on
 from slackwater.windowing.columnar.window_columns import Pieces
 
 CELLS, ELEMENTS_BEHIND = "cells", "behind"

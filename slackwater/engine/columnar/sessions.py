@@ -28,8 +28,7 @@ from slackwater.engine.rows.columns_read import ARRIVAL, EVENT, PLACE
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.arrays.groups import Groups, run_numbers
 from slackwater.windowing.columnar.kernels import SliceInput, SliceResult, WindowState
-from slackwater.windowing.columnar.sessions.chains import SessionRules
-from slackwater.windowing.columnar.sessions.intervals import chain_intervals
+from slackwater.windowing.columnar.sessions.chains import SessionRules, chain_intervals
 from slackwater.windowing.columnar.sessions.kernel import is_harmless, replay_sessions
 from slackwater.windowing.columnar.window_columns import Pieces
 

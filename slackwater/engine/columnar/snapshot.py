@@ -17,8 +17,7 @@ from slackwater.engine.replaying.snapshot_rows import NO_CONTENTS as NO_CONTENTS
 from slackwater.windowing.columnar.accumulators import Accumulators
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.kernels import SliceResult, WindowState
-from slackwater.windowing.columnar.parking import Timers
-from slackwater.windowing.columnar.window_columns import NO_CONTENTS, NO_TIME, OpenWindows
+from slackwater.windowing.columnar.window_columns import NO_CONTENTS, NO_TIME, OpenWindows, Timers
 from slackwater.windowing.runtime.window_operator import TIMER_SERVICE
 from slackwater.windowing.state.descriptors import StateDescriptor
 

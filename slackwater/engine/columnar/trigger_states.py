@@ -10,8 +10,7 @@ import pyarrow as pa
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import group_pairs
 from slackwater.windowing.columnar.window_columns import NO_TIME, OpenWindows, TriggerStates
-from slackwater.windowing.snapshot.json_values import JsonValues
-from slackwater.windowing.snapshot.named_values import dump_states, kind_and_value, load_states
+from slackwater.windowing.snapshot.json_values import JsonValues, dump_states, kind_and_value, load_states
 from slackwater.windowing.snapshot.window_rows import UNFIRED_ELEMENTS
 from slackwater.windowing.state.descriptors import StateDescriptor
 from slackwater.windowing.windows import GLOBAL_WINDOW

@@ -20,8 +20,8 @@ from slackwater.windowing.columnar.element_lists import ElementLists
 from slackwater.windowing.columnar.window_columns import NO_TIME, Firings, rows_of
 from slackwater.windowing.errors import ConfigurationError
 from slackwater.windowing.runtime.contexts import NamespacedStateStore, RefusingStateStore
-from slackwater.windowing.runtime.window_functions import InternalWindowFunction
 from slackwater.windowing.runtime.window_log import SideRow
+from slackwater.windowing.runtime.window_operator_config import InternalWindowFunction
 from slackwater.windowing.state.backend import StateBackend
 from slackwater.windowing.windows import TimeWindow, Window
 

@@ -71,13 +71,13 @@ from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.orders import stable_order
 from slackwater.windowing.columnar.element_lists import ElementLists
 from slackwater.windowing.columnar.kernels import Counts, SliceResult
-from slackwater.windowing.columnar.parking import Timers
 from slackwater.windowing.columnar.window_columns import (
     NO_TIME,
     Elements,
     Firings,
     LateElements,
     OpenWindows,
+    Timers,
     columns_of,
 )
 from slackwater.windowing.key_groups import KeyGroupIndex

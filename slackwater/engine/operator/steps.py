@@ -21,7 +21,7 @@ from slackwater.engine.rows.columns_read import ARRIVAL, EVENT
 from slackwater.engine.rows.key_numbers import KeyNumbers
 from slackwater.engine.rows.keys import Keys
 from slackwater.windowing.columnar.arrays.columns import Longs
-from slackwater.windowing.columnar.grid_windows import windows_on
+from slackwater.windowing.columnar.numbered_windows import windows_on
 from slackwater.windowing.columnar.shared_windows import Steps, steps_of
 
 MOST_TOGETHER: Final = 1 << 14  # elements of a step where they are objects, which take much memory

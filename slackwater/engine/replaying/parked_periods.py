@@ -9,7 +9,7 @@ from slackwater.errors import PermanentError
 from slackwater.pipelines import Pipeline
 from slackwater.windowing.calendars import Calendar
 from slackwater.windowing.columnar.arrays.columns import Longs
-from slackwater.windowing.columnar.calendar_windows import CalendarWindows
+from slackwater.windowing.columnar.numbered_windows import CalendarWindows
 from slackwater.windowing.times import to_datetime
 
 

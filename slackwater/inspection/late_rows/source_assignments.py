@@ -23,8 +23,7 @@ from slackwater.pipelines import Pipeline
 from slackwater.runs.lineage.verify import recorded_slice, refuse_vacuumed
 from slackwater.tables.sql import query, quoted
 from slackwater.tables.warehouse import Warehouse
-from slackwater.windowing.columnar.grid_windows import windows_on
-from slackwater.windowing.columnar.numbered_windows import NumberedWindows
+from slackwater.windowing.columnar.numbered_windows import NumberedWindows, windows_on
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK
 from slackwater.windowing.times import to_ms
 

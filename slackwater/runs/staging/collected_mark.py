@@ -34,7 +34,7 @@ from slackwater.tables.ledger.rows import LedgerRow
 from slackwater.tables.run_files.staging import declaration_of
 from slackwater.tables.warehouse import Tables
 from slackwater.windowing.columnar.arrays.columns import Longs
-from slackwater.windowing.columnar.grid_windows import windows_on
+from slackwater.windowing.columnar.numbered_windows import windows_on
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK
 from slackwater.windowing.times import duration_ms, to_ms
 

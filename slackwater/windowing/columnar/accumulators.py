@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from slackwater.windowing.columnar.arrays.columns import Longs
-from slackwater.windowing.columnar.arrays.groups import Groups
-from slackwater.windowing.columnar.arrays.spans import Spans
+from slackwater.windowing.columnar.arrays.groups import Groups, Spans
 
 Accumulators_ = TypeVar("Accumulators_", bound="Accumulators")
 

@@ -35,7 +35,6 @@ from slackwater.windowing.columnar.assignments import WindowAssignments
 from slackwater.windowing.columnar.contents import Contents
 from slackwater.windowing.columnar.kernels import SliceInput, SliceResult, WindowState
 from slackwater.windowing.columnar.numbered_windows import NumberedWindows
-from slackwater.windowing.columnar.parking import Timers, timers_for, timers_of
 from slackwater.windowing.columnar.timeline.timeline import NEVER, Timeline
 from slackwater.windowing.columnar.window_columns import (
     NO_CONTENTS,
@@ -45,8 +44,11 @@ from slackwater.windowing.columnar.window_columns import (
     OpenWindows,
     PaneKind,
     Pieces,
+    Timers,
     TriggerStates,
     rows_of,
+    timers_for,
+    timers_of,
 )
 
 A = TypeVar("A", bound=Accumulators)

@@ -23,7 +23,6 @@ from slackwater.windowing.columnar.assignments import WindowAssignments
 from slackwater.windowing.columnar.contents import Contents
 from slackwater.windowing.columnar.kernels import SliceInput, SliceResult, WindowState
 from slackwater.windowing.columnar.numbered_windows import NumberedWindows
-from slackwater.windowing.columnar.parking import timers_of
 from slackwater.windowing.columnar.timeline.timeline import NEVER, Timeline
 from slackwater.windowing.columnar.window_columns import (
     NO_CONTENTS,
@@ -34,6 +33,7 @@ from slackwater.windowing.columnar.window_columns import (
     PaneKind,
     TriggerStates,
     rows_of,
+    timers_of,
 )
 
 A = TypeVar("A", bound=Accumulators)

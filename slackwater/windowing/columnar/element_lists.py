@@ -18,9 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.windowing.columnar.arrays.columns import Longs
-from slackwater.windowing.columnar.arrays.groups import Groups
+from slackwater.windowing.columnar.arrays.groups import Groups, Spans
 from slackwater.windowing.columnar.arrays.orders import stable_order
-from slackwater.windowing.columnar.arrays.spans import Spans
 
 
 @dataclass(frozen=True, eq=False)

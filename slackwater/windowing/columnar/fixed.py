@@ -36,7 +36,6 @@ from slackwater.windowing.columnar.arrays.groups import (
 from slackwater.windowing.columnar.arrays.orders import order_of_pairs, positions_of_pairs
 from slackwater.windowing.columnar.kernels import Counts, SliceInput, SliceResult, WindowState
 from slackwater.windowing.columnar.numbered_windows import NumberedWindows
-from slackwater.windowing.columnar.parking import timers_at_last_instants
 from slackwater.windowing.columnar.timeline.timeline import Timeline
 from slackwater.windowing.columnar.window_columns import (
     NO_CONTENTS,
@@ -49,6 +48,7 @@ from slackwater.windowing.columnar.window_columns import (
     concatenate,
     on_time_firings,
     rows_of,
+    timers_at_last_instants,
 )
 from slackwater.windowing.columnar.window_pieces import (
     LateAssignments,

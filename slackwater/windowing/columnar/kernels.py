@@ -18,13 +18,13 @@ from typing import Generic, NamedTuple, TypeVar
 
 from slackwater.windowing.columnar.accumulators import Accumulators
 from slackwater.windowing.columnar.arrays.columns import Longs
-from slackwater.windowing.columnar.parking import Timers
 from slackwater.windowing.columnar.window_columns import (
     Elements,
     Firings,
     LateElements,
     OpenWindows,
     Pieces,
+    Timers,
     TriggerStates,
 )
 

@@ -8,12 +8,18 @@ collection, defined here, follow.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from slackwater.windowing.assigners import Grid
+from slackwater.windowing.calendars import DAY_MS, Calendar
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
-from slackwater.windowing.columnar.arrays.spans import Spans
+from slackwater.windowing.columnar.arrays.groups import Spans
+from slackwater.windowing.columnar.arrays.orders import distinct_values
+from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK
 
 
 class RowWindows(NamedTuple):
@@ -142,3 +148,179 @@ class NumberedWindows(ABC):
         rows = np.repeat(np.arange(len(slices)), counts)
         first = np.cumsum(counts) - counts
         return RowWindows(rows, self.newest_windows(slices)[rows] - (np.arange(len(rows)) - first[rows]))
+
+
+@dataclass(frozen=True)
+class FixedWindows(NumberedWindows):
+    """Tumbling and sliding windows [offset + w·slide, offset + w·slide + size), w any integer.
+
+    time      │ 0      │ 20     │ 40     │ 60     │        size 40, slide 20
+    slices    │   0    │   1    │   2    │   3    │
+    window 0  └────────┴────────┘
+    window 1           └────────┴────────┘
+    window 2                    └────────┴────────┘
+
+    If size is a multiple of slide, slice p is [offset + p·slide, … + slide); else that span is cut in two, 2p
+    and 2p + 1, after its first size mod slide ms.
+    """
+
+    size_ms: int
+    slide_ms: int
+    offset_ms: int
+    lateness_ms: int
+    collected_mark: int = INITIAL_WATERMARK
+
+    @property
+    def _remainder(self) -> int:
+        return self.size_ms % self.slide_ms
+
+    @property
+    def overlap(self) -> bool:
+        return self.size_ms > self.slide_ms
+
+    @property
+    def have_gaps(self) -> bool:
+        return self.size_ms < self.slide_ms
+
+    def slices(self, times_ms: Longs) -> Longs:
+        since = times_ms - self.offset_ms
+        periods = since // self.slide_ms
+        if not self._remainder:
+            return periods
+        return 2 * periods + (since - periods * self.slide_ms >= self._remainder)
+
+    def newest_windows(self, slices: Longs) -> Longs:
+        return slices >> 1 if self._remainder else slices
+
+    def windows_per_slice(self, slices: Longs) -> Longs:
+        counts = np.full(len(slices), self.size_ms // self.slide_ms)
+        return counts + 1 - (slices & 1) if self._remainder else counts
+
+    def assignments(self, slices: Longs) -> int:
+        count = self.size_ms // self.slide_ms * len(slices)
+        return count + int(np.count_nonzero(slices & 1 == 0)) if self._remainder else count
+
+    def starts(self, windows: Longs) -> Longs:
+        return self.offset_ms + windows * self.slide_ms
+
+    def ends(self, windows: Longs) -> Longs:
+        return self.starts(windows) + self.size_ms
+
+    def last_instants(self, windows: Longs) -> Longs:
+        return self.starts(windows) + (self.size_ms - 1)  # `ends - 1` with one pass less
+
+    def numbers(self, starts_ms: Longs) -> Longs:
+        return (starts_ms - self.offset_ms) // self.slide_ms
+
+    def newest_passed(self, moment_ms: int) -> int:
+        return (moment_ms - self.offset_ms - self.size_ms + 1) // self.slide_ms
+
+
+_PERIODS_OF_TABLE: Final = 512
+_TABLES_KEPT: Final = 1024
+_TABLES_AT_ONCE: Final = 16  # more are not made without looking which of them are needed
+_MOST_DAYS_OFF: Final = 2  # between the period of a time in the zone and in UTC, see Calendar.number_in_utc
+
+
+@dataclass(frozen=True)
+class CalendarWindows(NumberedWindows):
+    """The periods of a calendar. Each instant is in one of them, so a slice is a window.
+
+    They are looked up in tables of `_PERIODS_OF_TABLE` consecutive starts. The tables that a column needs are
+    concatenated; a binary search finds the period of a time:
+
+        times            t1   t2                                  t3
+        starts      │ 0    │ 1    │ …  │ 511  │     │ 1024 │ 1025   │ …  │ 1535 │
+                    └─────── table 0 ─────────┘     └───────── table 2 ─────────┘
+    """
+
+    calendar: Calendar
+    lateness_ms: int
+    collected_mark: int = INITIAL_WATERMARK
+
+    @property
+    def overlap(self) -> bool:
+        return False
+
+    @property
+    def have_gaps(self) -> bool:
+        return False
+
+    def slices(self, times_ms: Longs) -> Longs:
+        if not len(times_ms):
+            return np.zeros(0, np.int64)
+        tables = self._tables_of_days(times_ms // DAY_MS)
+        starts = self._starts_in(tables)
+        places = np.searchsorted(starts, times_ms, side="right") - 1
+        numbers: Longs = tables[places // _PERIODS_OF_TABLE] * _PERIODS_OF_TABLE + places % _PERIODS_OF_TABLE
+        return numbers
+
+    def newest_windows(self, slices: Longs) -> Longs:
+        return slices
+
+    def windows_per_slice(self, slices: Longs) -> Longs:
+        return np.ones(len(slices), np.int64)
+
+    def assignments(self, slices: Longs) -> int:
+        return len(slices)
+
+    def starts(self, windows: Longs) -> Longs:
+        if not len(windows):
+            return np.zeros(0, np.int64)
+        tables = _distinct_numbers(windows // _PERIODS_OF_TABLE)
+        places = np.searchsorted(tables, windows // _PERIODS_OF_TABLE)
+        starts: Longs = self._starts_in(tables)[places * _PERIODS_OF_TABLE + windows % _PERIODS_OF_TABLE]
+        return starts
+
+    def ends(self, windows: Longs) -> Longs:
+        return self.starts(windows + 1)
+
+    def numbers(self, starts_ms: Longs) -> Longs:
+        return self.slices(starts_ms)
+
+    def newest_passed(self, moment_ms: int) -> int:
+        return self.calendar.number(moment_ms + 1) - 1
+
+    def _tables_of_days(self, days: Longs) -> Longs:
+        """The tables that hold the periods of all times on these UTC days, ascending."""
+        least, greatest = int(days.min()), int(days.max())
+        first, last = self._tables_around(least, greatest)
+        if last - first <= _TABLES_AT_ONCE:
+            return np.arange(first, last + 1)
+        distinct_days = distinct_values(days).tolist()
+        return np.unique([self._tables_around(day, day) for day in distinct_days])
+
+    def _tables_around(self, first_day: int, last_day: int) -> tuple[int, int]:
+        """The first and last table that may hold the periods of times between two UTC days."""
+        first = self.calendar.number_in_utc(first_day * DAY_MS) - _MOST_DAYS_OFF
+        last = self.calendar.number_in_utc(last_day * DAY_MS) + _MOST_DAYS_OFF
+        return first // _PERIODS_OF_TABLE, last // _PERIODS_OF_TABLE
+
+    def _starts_in(self, tables: Longs) -> Longs:
+        return np.concatenate([table_of_starts(self.calendar, number) for number in tables.tolist()])
+
+
+@lru_cache(_TABLES_KEPT)
+def table_of_starts(calendar: Calendar, number: int) -> Longs:
+    """The starts of the periods whose number divided by `_PERIODS_OF_TABLE` is `number`."""
+    first = number * _PERIODS_OF_TABLE
+    starts = np.array(
+        [calendar.start(period) for period in range(first, first + _PERIODS_OF_TABLE)], np.int64
+    )
+    starts.flags.writeable = False
+    return starts
+
+
+def _distinct_numbers(numbers: Longs) -> Longs:
+    """The distinct values of a column; for numbers close together, every number in their range."""
+    least, greatest = int(numbers.min()), int(numbers.max())
+    return np.arange(least, greatest + 1) if greatest - least <= _TABLES_AT_ONCE else distinct_values(numbers)
+
+
+def windows_on(
+    grid: Grid | Calendar, lateness_ms: int, collected_mark: int = INITIAL_WATERMARK
+) -> NumberedWindows:
+    """The windows of an assigner's promise `grid`: tumbling, sliding or calendar windows."""
+    if isinstance(grid, Calendar):
+        return CalendarWindows(grid, lateness_ms, collected_mark)
+    return FixedWindows(*grid, lateness_ms, collected_mark)

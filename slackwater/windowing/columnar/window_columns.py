@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.columns import Booleans, Longs, rows_where
+from slackwater.windowing.columnar.timeline.timeline import NEVER, Timeline
 
 NO_TIME: Final = int(np.iinfo(np.int64).min)  # in a column of times: there is none
 NO_CONTENTS: Final = -1  # in a column of contents: the window has none
@@ -173,3 +174,49 @@ def renumber_contents(columns: Record, first: int) -> Record:
     assert isinstance(columns, (OpenWindows, Firings))
     contents = columns.contents
     return columns._replace(contents=np.where(contents == NO_CONTENTS, contents, contents + first))
+
+
+class Timers(NamedTuple):
+    """Pending event-time timers of one purpose, one per row: "fire" at a window's last instant, "cleanup" at
+    its collection, "fire+cleanup" where both coincide, "trigger" for a time that a trigger has registered.
+    """
+
+    purpose: str
+    keys: Longs
+    starts: Longs
+    ends: Longs
+    times: Longs
+
+
+def timers_at_last_instants(
+    windows: OpenWindows, lateness_ms: int, timeline: Timeline
+) -> tuple[Longs, list[Timers]]:
+    """(next firings, timers) of windows with an event-time trigger that are open at the slice's end: each
+    fires at its last instant, unless that has passed, and is collected `lateness_ms` after it.
+    """
+    last_instants, cleanups = windows.ends - 1, windows.ends - 1 + lateness_ms
+    waits = last_instants > timeline.final
+    return np.where(waits, last_instants, NO_TIME), timers_of(windows, waits, last_instants, cleanups)
+
+
+def timers_of(windows: OpenWindows, waits: Booleans, last_instants: Longs, cleanups: Longs) -> list[Timers]:
+    """Timers for last instants of windows that wait for them, and for cleanups; none for global windows."""
+    is_timed, is_one = cleanups != NEVER, last_instants == cleanups
+    return [
+        timers_for("fire", windows, waits & is_timed & ~is_one, last_instants),
+        timers_for("fire+cleanup", windows, waits & is_timed & is_one, last_instants),
+        timers_for("cleanup", windows, is_timed & ~(waits & is_one), cleanups),
+    ]
+
+
+def timers_for(purpose: str, windows: OpenWindows, chosen: Booleans, times: Longs) -> Timers:
+    """A timer per chosen window; the end of time, which no table can hold, becomes NO_TIME."""
+    at = rows_where(chosen)
+    moments = times[at]
+    return Timers(
+        purpose=purpose,
+        keys=windows.keys[at],
+        starts=windows.starts[at],
+        ends=windows.ends[at],
+        times=np.where(moments == NEVER, NO_TIME, moments),
+    )

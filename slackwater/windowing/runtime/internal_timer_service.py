@@ -12,7 +12,7 @@ from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.processing_time_service import ProcessingTimeService, ScheduledTimer
 from slackwater.windowing.runtime.operator_storage import IN_MEMORY, OperatorStorage
 from slackwater.windowing.runtime.timer_queue import EMPTY_PRIORITY, Owner, Timer, TimerQueue
-from slackwater.windowing.state.journal import UndoJournal
+from slackwater.windowing.state.backend import UndoJournal
 
 
 class Triggerable(Protocol):

@@ -17,7 +17,7 @@ from slackwater.windowing.runtime.contexts import NamespacedStateStore
 from slackwater.windowing.runtime.internal_timer_service import InternalTimerService
 from slackwater.windowing.runtime.operator_output import OperatorOutput
 from slackwater.windowing.runtime.operator_storage import IN_MEMORY, OperatorStorage
-from slackwater.windowing.state.journal import UndoJournal
+from slackwater.windowing.state.backend import UndoJournal
 
 Domain = Literal["event", "processing"]
 

@@ -15,9 +15,8 @@ from slackwater.windowing.runtime.key_group_partitioned_priority_queue import (
     KeyGroupTimers,
 )
 from slackwater.windowing.runtime.timer_queue import TimerQueue
-from slackwater.windowing.state.backend import StateBackend
+from slackwater.windowing.state.backend import StateBackend, UndoJournal
 from slackwater.windowing.state.heap.backend import HeapStateBackend
-from slackwater.windowing.state.journal import UndoJournal
 
 if TYPE_CHECKING:
     from slackwater.windowing.state.rocksdb.database import RocksDBDatabase

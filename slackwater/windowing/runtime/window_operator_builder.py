@@ -19,14 +19,14 @@ from slackwater.windowing.functions import (
     WindowFunction,
 )
 from slackwater.windowing.key_types import BYTE, KeyType
-from slackwater.windowing.runtime.window_functions import (
+from slackwater.windowing.runtime.window_operator_config import (
     FoldAtFiring,
     InternalWindowFunction,
     IterableProcess,
     PassThrough,
     SingleValue,
+    WindowOperatorConfig,
 )
-from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
 from slackwater.windowing.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,

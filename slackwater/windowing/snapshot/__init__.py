@@ -1,8 +1,6 @@
 """Snapshots as open tables: operators' state as typed Arrow rows and back, for every engine and back end."""
 
-from slackwater.windowing.snapshot.codec import SnapshotCodec
-from slackwater.windowing.snapshot.content_hash import ContentHash, row_digests
-from slackwater.windowing.snapshot.errors import (
+from slackwater.windowing.errors import (
     PickleRefusedError,
     SnapshotError,
     SnapshotFormatError,
@@ -11,14 +9,22 @@ from slackwater.windowing.snapshot.errors import (
     SnapshotValueError,
     SnapshotVersionError,
 )
-from slackwater.windowing.snapshot.files import read_rows, read_tables, write_rows, write_tables
+from slackwater.windowing.snapshot.codec import SnapshotCodec
+from slackwater.windowing.snapshot.columns import KeyColumns, WindowColumns
+from slackwater.windowing.snapshot.content_hash import ContentHash, row_digests
+from slackwater.windowing.snapshot.files import (
+    FORMAT_VERSION,
+    SnapshotTables,
+    migrate,
+    read_rows,
+    read_tables,
+    write_rows,
+    write_tables,
+)
 from slackwater.windowing.snapshot.json_values import JsonValues
-from slackwater.windowing.snapshot.key_columns import KeyColumns
 from slackwater.windowing.snapshot.layout import ContentsColumns, SnapshotLayout, WindowLayout
 from slackwater.windowing.snapshot.list_pieces import PieceOrder
 from slackwater.windowing.snapshot.times import times
-from slackwater.windowing.snapshot.versions import FORMAT_VERSION, SnapshotTables, migrate
-from slackwater.windowing.snapshot.window_columns import WindowColumns
 
 __all__ = [
     "FORMAT_VERSION",

@@ -9,9 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from slackwater.windowing.errors import SnapshotFormatError
 from slackwater.windowing.java import LONG_MIN
 from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot
-from slackwater.windowing.snapshot.errors import SnapshotFormatError
+from slackwater.windowing.snapshot.files import FORMAT_VERSION, SnapshotTables, migrate
 from slackwater.windowing.snapshot.keyed_rows import keyed_table, piece_tables, restore_keyed
 from slackwater.windowing.snapshot.layout import SnapshotLayout
 from slackwater.windowing.snapshot.list_pieces import PieceOrder
@@ -21,7 +22,6 @@ from slackwater.windowing.snapshot.timer_rows import (
     timer_rows,
     timer_table,
 )
-from slackwater.windowing.snapshot.versions import FORMAT_VERSION, SnapshotTables, migrate
 from slackwater.windowing.snapshot.window_rows import restore_windows, split_entries, window_table
 
 

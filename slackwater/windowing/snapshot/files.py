@@ -2,14 +2,56 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.windowing.snapshot.errors import SnapshotFormatError
+from slackwater.windowing.errors import SnapshotFormatError, SnapshotVersionError
 from slackwater.windowing.snapshot.times import TIME
-from slackwater.windowing.snapshot.versions import FORMAT_VERSION, SnapshotTables
+
+# A change of the format raises the version, adds its step to STEPS and keeps a snapshot of the version before
+# as test data.
+FORMAT_VERSION: Final = 1
+
+
+class SnapshotTables(NamedTuple):
+    window_state: pa.Table
+    keyed_state: pa.Table
+    timers: pa.Table
+
+
+Step = Callable[[SnapshotTables], SnapshotTables]
+
+# Version → the step from it to the next.
+STEPS: Final[Mapping[int, Step]] = {}
+
+
+def migrate(
+    tables: SnapshotTables, version: int, steps: Mapping[int, Step] = STEPS, target: int = FORMAT_VERSION
+) -> SnapshotTables:
+    """`tables` of format `version` in the format `target`. Raises SnapshotVersionError for a newer version or
+    a missing step.
+    """
+    if version > target:
+        raise SnapshotVersionError(
+            f"The snapshot is of format {version}, this release reads up to {target}. Install the release "
+            "that wrote it, or a newer one.",
+            version=version,
+            supported=target,
+        )
+    for step in range(version, target):
+        if step not in steps:
+            raise SnapshotVersionError(
+                f"The snapshot is of format {version}, and no step leads from {step} to {step + 1}. Restore "
+                "it with an earlier release.",
+                version=version,
+                supported=target,
+            )
+        tables = steps[step](tables)
+    return tables
+
 
 _VERSION: Final = b"slackwater.snapshot.format"
 _DIFFERENCE_ENCODINGS: Final = {

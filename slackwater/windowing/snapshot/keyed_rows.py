@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from slackwater.windowing.snapshot.columns import NAMESPACE, UNTYPED_VALUE
+from slackwater.windowing.snapshot.json_values import dump_value, kind_and_value, with_kind
 from slackwater.windowing.snapshot.layout import ContentsColumns, SnapshotLayout
 from slackwater.windowing.snapshot.list_pieces import PieceOrder, pieces_of
-from slackwater.windowing.snapshot.named_values import dump_value, kind_and_value, with_kind
 from slackwater.windowing.snapshot.sql_types import to_column, to_values
 from slackwater.windowing.snapshot.times import sort_rows
 from slackwater.windowing.snapshot.window_rows import LongList

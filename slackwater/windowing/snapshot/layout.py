@@ -9,17 +9,15 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from slackwater.windowing.assigners import MergingWindowAssigner
+from slackwater.windowing.errors import SnapshotValueError
 from slackwater.windowing.java import LONG_MAX
 from slackwater.windowing.key_types import KeyType
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.own_windows import declares_columns, own_window_class
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
-from slackwater.windowing.snapshot.columns import Columns, snapshot_columns
-from slackwater.windowing.snapshot.errors import SnapshotValueError
+from slackwater.windowing.snapshot.columns import Columns, KeyColumns, WindowColumns, snapshot_columns
 from slackwater.windowing.snapshot.json_values import JsonValues
-from slackwater.windowing.snapshot.key_columns import KeyColumns
 from slackwater.windowing.snapshot.sql_types import arrow_type
-from slackwater.windowing.snapshot.window_columns import WindowColumns
 from slackwater.windowing.state.descriptors import StateDescriptor
 from slackwater.windowing.triggers import Trigger
 from slackwater.windowing.windows import Window

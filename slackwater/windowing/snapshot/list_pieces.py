@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from slackwater.windowing.snapshot.errors import SnapshotFormatError
+from slackwater.windowing.errors import SnapshotFormatError
+from slackwater.windowing.snapshot.json_values import dump_value
 from slackwater.windowing.snapshot.layout import SnapshotLayout
-from slackwater.windowing.snapshot.named_values import dump_value
 from slackwater.windowing.state.backend import StateEntry
 
 FEWEST_IN_PIECE: Final = 1024

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from slackwater.windowing.snapshot.errors import SnapshotValueError
+from slackwater.windowing.errors import SnapshotValueError
 
 _TYPES: Final[dict[str, pa.DataType]] = {
     **dict.fromkeys(("tinyint", "byte"), pa.int8()),

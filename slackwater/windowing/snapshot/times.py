@@ -8,8 +8,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slackwater.windowing.errors import SnapshotTimeError
 from slackwater.windowing.java import LONG_MAX
-from slackwater.windowing.snapshot.errors import SnapshotTimeError
 
 TIME: Final = pa.timestamp("us", tz="UTC")
 _LATEST_MS: Final = (2**63 - 1) // 1000

@@ -15,15 +15,15 @@ from slackwater.windowing.runtime.merging_windows import MERGING_WINDOW_SET
 from slackwater.windowing.runtime.operator_snapshot import OpenWindow, OperatorSnapshot
 from slackwater.windowing.runtime.window_log import WindowLife
 from slackwater.windowing.snapshot.columns import STATE_WINDOW
-from slackwater.windowing.snapshot.layout import SnapshotLayout, WindowLayout
-from slackwater.windowing.snapshot.list_pieces import piece_length
-from slackwater.windowing.snapshot.named_values import (
+from slackwater.windowing.snapshot.json_values import (
     dump_states,
     dump_value,
     kind_and_value,
     load_states,
     with_kind,
 )
+from slackwater.windowing.snapshot.layout import SnapshotLayout, WindowLayout
+from slackwater.windowing.snapshot.list_pieces import piece_length
 from slackwater.windowing.snapshot.times import due_times, sort_rows, times, times_to_ms
 from slackwater.windowing.state.backend import StateEntry
 from slackwater.windowing.windows import GLOBAL_WINDOW, Window

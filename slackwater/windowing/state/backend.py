@@ -9,7 +9,33 @@ from slackwater.windowing.errors import StateAccessError
 from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.state.descriptors import StateDescriptor
-from slackwater.windowing.state.journal import UndoJournal
+
+
+class UndoJournal:
+    """Inverse calls in order of the changes, recorded between `begin` and `commit` or `undo` only."""
+
+    def __init__(self) -> None:
+        self._inverses: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
+        self._is_recording = False
+
+    def begin(self) -> None:
+        self._inverses.clear()
+        self._is_recording = True
+
+    def note(self, inverse: Callable[..., Any], *arguments: Any) -> None:
+        if self._is_recording:
+            self._inverses.append((inverse, arguments))
+
+    def commit(self) -> None:
+        self._is_recording = False
+        self._inverses.clear()
+
+    def undo(self) -> None:
+        """Revert all changes since `begin`, newest first."""
+        self._is_recording = False
+        while self._inverses:
+            inverse, arguments = self._inverses.pop()
+            inverse(*arguments)
 
 
 class StateEntry(NamedTuple):

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
-from slackwater.windowing.columnar.arrays.groups import Groups
-from slackwater.windowing.columnar.arrays.spans import Spans
+from slackwater.windowing.columnar.arrays.groups import Groups, Spans
 from slackwater.windowing.columnar.kernels import SliceInput, SliceResult, WindowState
 from slackwater.windowing.columnar.timeline.timeline import Timeline
 from slackwater.windowing.columnar.window_columns import (

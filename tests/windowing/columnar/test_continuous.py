@@ -20,7 +20,7 @@ from slackwater.windowing import (
 )
 from slackwater.windowing.assigners import WindowAssigner
 from slackwater.windowing.columnar.continuous import ONLY_AT_THE_END, ContinuousRules, replay_continuous
-from slackwater.windowing.columnar.fixed_windows import FixedWindows
+from slackwater.windowing.columnar.numbered_windows import FixedWindows
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK
 from slackwater.windowing.triggers import Trigger
 from tests.windowing.columnar import kernel_replays

@@ -18,7 +18,7 @@ from slackwater.windowing import (
 )
 from slackwater.windowing.assigners import WindowAssigner
 from slackwater.windowing.columnar.counted import CountRules, replay_counted
-from slackwater.windowing.columnar.fixed_windows import FixedWindows
+from slackwater.windowing.columnar.numbered_windows import FixedWindows
 from slackwater.windowing.columnar.timeline.timeline import NEVER
 from slackwater.windowing.triggers import Trigger
 from tests.windowing.columnar.kernel_replays import Replaying, check

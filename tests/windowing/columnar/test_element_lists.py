@@ -4,8 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.windowing.columnar.arrays.groups import Groups
-from slackwater.windowing.columnar.arrays.spans import Spans
+from slackwater.windowing.columnar.arrays.groups import Groups, Spans
 from slackwater.windowing.columnar.element_lists import ElementLists
 from tests.properties.search import searched
 

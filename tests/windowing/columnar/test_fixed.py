@@ -19,7 +19,7 @@ from slackwater.windowing.assigners import WindowAssigner
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.arrays.groups import group_pairs
 from slackwater.windowing.columnar.fixed import FixedRules, replay_fixed
-from slackwater.windowing.columnar.fixed_windows import FixedWindows
+from slackwater.windowing.columnar.numbered_windows import FixedWindows
 from slackwater.windowing.columnar.window_columns import Elements
 from tests.windowing.columnar.kernel_replays import Replaying, check
 from tests.windowing.columnar.operator_replays import Slice, slices, through_operator

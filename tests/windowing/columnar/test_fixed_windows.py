@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from slackwater.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows
 from slackwater.windowing.columnar.arrays.groups import run_starts
-from slackwater.windowing.columnar.fixed_windows import FixedWindows
+from slackwater.windowing.columnar.numbered_windows import FixedWindows
 
 TIMES = st.lists(st.integers(-500, 500), min_size=1, max_size=20)
 

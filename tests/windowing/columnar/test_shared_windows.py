@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.windowing import SlidingEventTimeWindows
-from slackwater.windowing.columnar.fixed_windows import FixedWindows
+from slackwater.windowing.columnar.numbered_windows import FixedWindows
 from slackwater.windowing.columnar.shared_windows import steps_of
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(-40, 40), st.integers(0, 9)), max_size=40)

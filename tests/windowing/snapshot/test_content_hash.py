@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from slackwater.windowing.snapshot import ContentHash, row_digests
-from slackwater.windowing.snapshot.fingerprints import fingerprint, fingerprints
+from slackwater.windowing.snapshot.content_hash import fingerprint, fingerprints
 from slackwater.windowing.snapshot.row_encoding import encode_rows, encode_value
 
 rows = st.lists(

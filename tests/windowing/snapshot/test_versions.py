@@ -17,7 +17,7 @@ from slackwater.windowing.snapshot import (
     migrate,
     read_tables,
 )
-from slackwater.windowing.snapshot.versions import STEPS
+from slackwater.windowing.snapshot.files import STEPS
 from tests.windowing.snapshot.fixed_operators import FOLDER, OPERATORS, content_of
 
 VERSIONS = sorted(int(folder.name[1:]) for folder in FOLDER.iterdir() if folder.name.startswith("v"))

@@ -1,4 +1,6 @@
-"""Groups of equal 64-bit integers, runs of equal rows, and sum, minimum and maximum of each group."""
+"""Groups of equal 64-bit integers, runs of equal rows, spans of consecutive rows, and sum, minimum and
+maximum of each.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.arrays.orders import sort_with_places
 
 # Group numbers come from a table with an entry for each possible value, where these are at most
@@ -226,3 +228,39 @@ def _sums(values: Longs, groups: Groups, least: int, greatest: int) -> Longs:
     total = np.zeros(groups.size, np.int64)
     np.add.at(total, groups.codes, values)
     return total
+
+
+class Spans(NamedTuple):
+    """Span i holds the rows from firsts[i] to before beyonds[i], at least one."""
+
+    firsts: Longs
+    beyonds: Longs
+
+    def where(self, chosen: Booleans) -> Spans:
+        return Spans(self.firsts[chosen], self.beyonds[chosen])
+
+    def explode(self) -> tuple[Longs, Groups]:
+        """(the rows of all spans, span after span, the span of each)."""
+        counts = self.beyonds - self.firsts
+        owners = np.repeat(np.arange(len(counts)), counts)
+        before = np.cumsum(counts) - counts
+        return np.arange(len(owners)) + (self.firsts - before)[owners], Groups(owners, len(counts))
+
+    def sum(self, values: Longs) -> Longs:
+        """The sum of each span, exact if it fits 64 bits: totals may wrap, their differences do not."""
+        totals = np.zeros(len(values) + 1, np.int64)
+        np.cumsum(values, out=totals[1:])
+        return totals[self.beyonds] - totals[self.firsts]
+
+    def least(self, values: Longs) -> Longs:
+        return self._reduce_spans(np.minimum, values)
+
+    def greatest(self, values: Longs) -> Longs:
+        return self._reduce_spans(np.maximum, values)
+
+    def _reduce_spans(self, function: np.ufunc, values: Longs) -> Longs:
+        bounds = np.empty(2 * len(self.firsts), np.int64)
+        bounds[::2], bounds[1::2] = self.firsts, self.beyonds
+        # reduceat also gives a value for the rows between two spans, at every odd place.
+        values_of_spans: Longs = function.reduceat(np.append(values, 0), bounds)[::2]
+        return values_of_spans

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.order_modes import OrderMode
-from slackwater.windowing.state.backend import StateBackend, StateEntry
+from slackwater.windowing.state.backend import StateBackend, StateEntry, UndoJournal
 from slackwater.windowing.state.descriptors import StateDescriptor
 from slackwater.windowing.state.heap.states import (
     HeapAggregatingState,
@@ -17,7 +17,6 @@ from slackwater.windowing.state.heap.states import (
     HeapState,
     HeapValueState,
 )
-from slackwater.windowing.state.journal import UndoJournal
 
 
 class HeapStateBackend(StateBackend):

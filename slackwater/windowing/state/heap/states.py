@@ -13,9 +13,9 @@ from slackwater.windowing.state.backend import (
     InternalReducingState,
     InternalState,
     InternalValueState,
+    UndoJournal,
 )
 from slackwater.windowing.state.descriptors import StateDescriptor
-from slackwater.windowing.state.journal import UndoJournal
 
 _ABSENT: Final = object()
 

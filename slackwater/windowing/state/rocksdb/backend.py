@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.key_types import KeyType
 from slackwater.windowing.order_modes import OrderMode
-from slackwater.windowing.state.backend import StateBackend, StateEntry
+from slackwater.windowing.state.backend import StateBackend, StateEntry, UndoJournal
 from slackwater.windowing.state.descriptors import StateDescriptor
-from slackwater.windowing.state.journal import UndoJournal
 from slackwater.windowing.state.rocksdb.database import RocksDBDatabase
 from slackwater.windowing.state.rocksdb.list_state import RocksDBListState
 from slackwater.windowing.state.rocksdb.map_state import RocksDBMapState

@@ -15,9 +15,9 @@ from slackwater.windowing.state.backend import (
     InternalReducingState,
     InternalState,
     InternalValueState,
+    UndoJournal,
 )
 from slackwater.windowing.state.descriptors import StateDescriptor
-from slackwater.windowing.state.journal import UndoJournal
 from slackwater.windowing.state.rocksdb.database import ColumnFamily
 from slackwater.windowing.state.rocksdb.rows import RowLayout, key_group_start
 from slackwater.windowing.state.rocksdb.serializers import PlainSerializer

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.windowing.columnar.arrays.spans import Spans
+from slackwater.windowing.columnar.arrays.groups import Spans
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
 

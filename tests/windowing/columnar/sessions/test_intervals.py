@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.windowing.columnar.sessions.intervals import chain_intervals
+from slackwater.windowing.columnar.sessions.chains import chain_intervals
 
 FAR = [1, 1 << 20, 1 << 29]
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from slackwater.windowing import EventTimeSessionWindows, EventTimeTrigger, PurgingTrigger
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.kernels import SliceInput, SliceResult, WindowState
-from slackwater.windowing.columnar.sessions.chains import SessionRules
-from slackwater.windowing.columnar.sessions.intervals import chain_intervals
+from slackwater.windowing.columnar.sessions.chains import SessionRules, chain_intervals
 from slackwater.windowing.columnar.sessions.kernel import is_harmless, replay_sessions
 from slackwater.windowing.columnar.timeline.timeline import Timeline
 from slackwater.windowing.columnar.window_columns import Elements, OpenWindows, Pieces, columns_of

@@ -20,10 +20,9 @@ from slackwater.windowing import (
 )
 from slackwater.windowing.errors import StateAccessError, StateMergeError
 from slackwater.windowing.key_groups import KeyGroupRange
-from slackwater.windowing.state.backend import StateEntry
+from slackwater.windowing.state.backend import StateEntry, UndoJournal
 from slackwater.windowing.state.handles import bind, mergeable
 from slackwater.windowing.state.heap.backend import HeapStateBackend
-from slackwater.windowing.state.journal import UndoJournal
 
 
 class Collect(AggregateFunction):

@@ -35,9 +35,8 @@ from slackwater.windowing.errors import (
 from slackwater.windowing.key_groups import KeyGroupIndex, KeyGroupRange
 from slackwater.windowing.key_types import INT
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
-from slackwater.windowing.state.backend import StateBackend, StateEntry
+from slackwater.windowing.state.backend import StateBackend, StateEntry, UndoJournal
 from slackwater.windowing.state.heap.backend import HeapStateBackend
-from slackwater.windowing.state.journal import UndoJournal
 from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow
 
 IN_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # many small databases would wait for the disk

@@ -76,9 +76,11 @@ class WatermarkInputsPlayer:
         self._answer = _Answer()
         kind = config["kind"]
         if kind == "valve":
-            self._play = _valve(StatusWatermarkValve(config["channels"], self._answer))
+            valve = StatusWatermarkValve(config["channels"], self._answer)
+            self._play = _by_channel(valve.input_watermark, valve.input_watermark_status)
         elif kind == "two_input":
-            self._play = _two_inputs(CombinedInputs(2, self._answer))
+            inputs = CombinedInputs(2, self._answer)
+            self._play = _by_channel(inputs.process_watermark, inputs.process_watermark_status)
         elif kind == "multiplexer":
             self._play = _multiplexer(WatermarkOutputMultiplexer(self._answer), self._answer)
         else:
@@ -150,22 +152,14 @@ def _strategy(config: Mapping[str, Any]) -> WatermarkStrategy:
     return strategy.with_idleness(timedelta(milliseconds=config["idle_timeout"]))
 
 
-def _valve(valve: StatusWatermarkValve) -> Callable[[Step], None]:
+def _by_channel(
+    take_watermark: Callable[[int, int], None], take_status: Callable[[WatermarkStatus, int], None]
+) -> Callable[[Step], None]:
     def play(step: Step) -> None:
         if "watermark" in step:
-            valve.input_watermark(step["watermark"], step["channel"])
+            take_watermark(step["watermark"], step["channel"])
         else:
-            valve.input_watermark_status(WatermarkStatus(step["status"]), step["channel"])
-
-    return play
-
-
-def _two_inputs(inputs: CombinedInputs) -> Callable[[Step], None]:
-    def play(step: Step) -> None:
-        if "watermark" in step:
-            inputs.process_watermark(step["watermark"], step["channel"])
-        else:
-            inputs.process_watermark_status(WatermarkStatus(step["status"]), step["channel"])
+            take_status(WatermarkStatus(step["status"]), step["channel"])
 
     return play
 

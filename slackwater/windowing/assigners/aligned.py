@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from slackwater.windowing.assigners.assigner import (
     Assign,
@@ -128,6 +128,13 @@ class _TumblingWindows(_AlignedWindows):
         start = window_start(time, self.offset_ms, self.size_ms)
         return [TimeWindow(start, wrap_long(start + self.size_ms))]
 
+    @classmethod
+    def of(cls, size: timedelta, offset: timedelta = timedelta(0)) -> Self:
+        return cls(
+            size_ms=require_duration_ms("The window size", size),
+            offset_ms=require_duration_ms("The offset", offset),
+        )
+
 
 class TumblingEventTimeWindows(_TumblingWindows, _AlignedEventTimeWindows):
     """Consecutive windows of equal size in event time (Flink: TumblingEventTimeWindows; no staggering)."""
@@ -137,13 +144,6 @@ class TumblingEventTimeWindows(_TumblingWindows, _AlignedEventTimeWindows):
     @property
     def grid(self) -> Grid:
         return Grid(self.size_ms, self.size_ms, self.offset_ms)
-
-    @classmethod
-    def of(cls, size: timedelta, offset: timedelta = timedelta(0)) -> TumblingEventTimeWindows:
-        return cls(
-            size_ms=require_duration_ms("The window size", size),
-            offset_ms=require_duration_ms("The offset", offset),
-        )
 
 
 class TumblingProcessingTimeWindows(_TumblingWindows, _AlignedProcessingTimeWindows):
@@ -155,16 +155,28 @@ class TumblingProcessingTimeWindows(_TumblingWindows, _AlignedProcessingTimeWind
     def clock_grid(self) -> Grid:
         return Grid(self.size_ms, self.size_ms, self.offset_ms)
 
+
+@dataclass(frozen=True, kw_only=True)
+class _SlidingWindows(_AlignedWindows):
+    slide_ms: int = 0  # required: a parent's field has a default, so this one must
+
+    def __post_init__(self) -> None:
+        if absolute(self.offset_ms) >= self.slide_ms or self.size_ms <= 0:
+            raise ConfigurationError(
+                f"{type(self).__name__} needs abs(offset) < slide and size > 0, got size {self.size_ms}, "
+                f"slide {self.slide_ms} and offset {self.offset_ms} ms."
+            )
+
     @classmethod
-    def of(cls, size: timedelta, offset: timedelta = timedelta(0)) -> TumblingProcessingTimeWindows:
+    def of(cls, size: timedelta, slide: timedelta, offset: timedelta = timedelta(0)) -> Self:
         return cls(
             size_ms=require_duration_ms("The window size", size),
+            slide_ms=require_duration_ms("The slide", slide),
             offset_ms=require_duration_ms("The offset", offset),
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class SlidingEventTimeWindows(_AlignedEventTimeWindows):
+class SlidingEventTimeWindows(_SlidingWindows, _AlignedEventTimeWindows):
     """Overlapping windows in event time, newest first: every [s, s + size) that holds the timestamp, s =
     offset + k·slide (Flink: SlidingEventTimeWindows).
 
@@ -174,61 +186,24 @@ class SlidingEventTimeWindows(_AlignedEventTimeWindows):
 
     looks_at_elements: ClassVar[bool] = False
 
-    slide_ms: int = 0  # required: a parent's field has a default, so this one must
-
     @property
     def grid(self) -> Grid:
         return Grid(self.size_ms, self.slide_ms, self.offset_ms)
 
     def __post_init__(self) -> None:
-        _check_sliding(self)
+        super().__post_init__()
         if quotient(self.size_ms, self.slide_ms) > MAX_WINDOWS_PER_ELEMENT:
             raise ConfigurationError(
                 f"SlidingEventTimeWindows needs size / slide <= {MAX_WINDOWS_PER_ELEMENT}, got "
                 f"{self.size_ms} ms / {self.slide_ms} ms."
             )
 
-    @classmethod
-    def of(
-        cls, size: timedelta, slide: timedelta, offset: timedelta = timedelta(0)
-    ) -> SlidingEventTimeWindows:
-        return cls(**_sliding_fields(size, slide, offset))
 
-
-@dataclass(frozen=True, kw_only=True)
-class SlidingProcessingTimeWindows(_AlignedProcessingTimeWindows):
+class SlidingProcessingTimeWindows(_SlidingWindows, _AlignedProcessingTimeWindows):
     """SlidingEventTimeWindows by the clock (Flink: SlidingProcessingTimeWindows)."""
 
     looks_at_elements: ClassVar[bool] = False
 
-    slide_ms: int = 0
-
     @property
     def clock_grid(self) -> Grid:
         return Grid(self.size_ms, self.slide_ms, self.offset_ms)
-
-    def __post_init__(self) -> None:
-        _check_sliding(self)
-
-    @classmethod
-    def of(
-        cls, size: timedelta, slide: timedelta, offset: timedelta = timedelta(0)
-    ) -> SlidingProcessingTimeWindows:
-        return cls(**_sliding_fields(size, slide, offset))
-
-
-def _check_sliding(assigner: _AlignedWindows) -> None:
-    if absolute(assigner.offset_ms) >= assigner.slide_ms or assigner.size_ms <= 0:
-        raise ConfigurationError(
-            f"{type(assigner).__name__} needs abs(offset) < slide and size > 0, got size {assigner.size_ms}, "
-            f"slide {assigner.slide_ms}"
-            f" and offset {assigner.offset_ms} ms."
-        )
-
-
-def _sliding_fields(size: timedelta, slide: timedelta, offset: timedelta) -> dict[str, int]:
-    return {
-        "size_ms": require_duration_ms("The window size", size),
-        "slide_ms": require_duration_ms("The slide", slide),
-        "offset_ms": require_duration_ms("The offset", offset),
-    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from slackwater.windowing.assigners.assigner import AssignerContext, MergingWindowAssigner
 from slackwater.windowing.durations import LONGEST, require_duration_ms
@@ -29,6 +29,10 @@ class _FixedGapSessions(_SessionWindows):
         if self.gap_ms <= 0:
             raise ConfigurationError(f"{type(self).__name__} needs gap > 0, got {self.gap_ms} ms.")
 
+    @classmethod
+    def with_gap(cls, gap: timedelta) -> Self:
+        return cls(gap_ms=require_duration_ms("The session gap", gap))
+
 
 class EventTimeSessionWindows(_FixedGapSessions):
     """Sessions in event time: windows [t, t + gap) that touch merge (Flink: EventTimeSessionWindows)."""
@@ -38,10 +42,6 @@ class EventTimeSessionWindows(_FixedGapSessions):
     @property
     def session_gap_ms(self) -> int:
         return self.gap_ms
-
-    @classmethod
-    def with_gap(cls, gap: timedelta) -> EventTimeSessionWindows:
-        return cls(gap_ms=require_duration_ms("The session gap", gap))
 
     @staticmethod
     def with_dynamic_gap(gap_of: Callable[[Any], timedelta]) -> DynamicEventTimeSessionWindows:
@@ -57,10 +57,6 @@ class ProcessingTimeSessionWindows(_FixedGapSessions):
 
     is_event_time = False
     looks_at_elements: ClassVar[bool] = False
-
-    @classmethod
-    def with_gap(cls, gap: timedelta) -> ProcessingTimeSessionWindows:
-        return cls(gap_ms=require_duration_ms("The session gap", gap))
 
     @staticmethod
     def with_dynamic_gap(gap_of: Callable[[Any], timedelta]) -> DynamicProcessingTimeSessionWindows:

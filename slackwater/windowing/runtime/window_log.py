@@ -285,22 +285,28 @@ class WindowLog(OperatorLog):
             life, _, tick_end, cause_arrival = self._firing
             if life.firings > 1:
                 # An empty firing withdraws the rows of the previous firing.
-                self.panes.append(
-                    LoggedPane(
-                        key=key,
-                        window=window,
-                        firing=life.firings,
-                        ordinal=0,
-                        kind=WITHDRAWN,
-                        result=None,
-                        elements=life.elements,
-                        watermark=self.watermark,
-                        tick_end=tick_end,
-                        cause_arrival=cause_arrival,
-                    )
-                )
+                self._withdraw(key, window, life.firings, life.elements, (tick_end, cause_arrival))
         self._firing = None
         self._side_ordinals.clear()
+
+    def _withdraw(
+        self, key: Any, window: Window, firing: int, elements: int, cause: tuple[int | None, int | None]
+    ) -> None:
+        tick_end, cause_arrival = cause
+        self.panes.append(
+            LoggedPane(
+                key=key,
+                window=window,
+                firing=firing,
+                ordinal=0,
+                kind=WITHDRAWN,
+                result=None,
+                elements=elements,
+                watermark=self.watermark,
+                tick_end=tick_end,
+                cause_arrival=cause_arrival,
+            )
+        )
 
     def window_purged(self, key: Any, window: Window) -> None:
         """Nothing: a purged window stays open."""
@@ -329,20 +335,7 @@ class WindowLog(OperatorLog):
                 else max(merged_life.last_arrival, life.last_arrival or 0)
             )
             if life.firings and self._accumulates:
-                self.panes.append(
-                    LoggedPane(
-                        key=key,
-                        window=window,
-                        firing=life.firings + 1,
-                        ordinal=0,
-                        kind=WITHDRAWN,
-                        result=None,
-                        elements=0,
-                        watermark=self.watermark,
-                        tick_end=None,
-                        cause_arrival=self.clock,
-                    )
-                )
+                self._withdraw(key, window, life.firings + 1, 0, (None, self.clock))
         self.tally.windows_opened += 1 - windows_never_fired
         self.tally.windows_merged += len(absorbed_windows) - windows_never_fired
         self.open_window(key, result, merged_life)

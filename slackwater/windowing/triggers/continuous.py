@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from slackwater.windowing.durations import require_duration_ms
 from slackwater.windowing.errors import ConfigurationError, TriggerStateError
@@ -28,17 +28,42 @@ class _ContinuousTrigger(Trigger):
 
     interval_ms: int
 
+    @classmethod
+    def of(cls, interval: timedelta) -> Self:
+        return cls(interval_ms=require_duration_ms("The firing interval", interval))
+
     def __post_init__(self) -> None:
         if self.interval_ms <= 0:
             raise ConfigurationError(f"{type(self).__name__} needs interval > 0, got {self.interval_ms} ms.")
 
-    def _following(self, time: int, window: Window) -> int:
-        """One interval after `time`, at most the window's last instant."""
-        return int(min(wrap_long(time + self.interval_ms), window.max_timestamp()))
-
     def _floor(self, time: int) -> int:
         """`time` rounded towards zero to a multiple of the interval, by Java's remainder."""
         return wrap_long(time - remainder(time, self.interval_ms))
+
+    def _arm(self, time: int, window: Window, context: TriggerContext, fire_time: ReducingState) -> None:
+        """Fire next one interval after `time`, at the latest at the window's last instant."""
+        next_firing = int(min(wrap_long(time + self.interval_ms), window.max_timestamp()))
+        fire_time.add(next_firing)
+        self._register(next_firing, context)
+
+    def on_merge(self, window: Window, context: OnMergeContext) -> None:
+        context.merge_partitioned_state(FIRE_TIME)
+        next_firing = context.get_partitioned_state(FIRE_TIME).get()
+        if next_firing is not None:
+            self._register(next_firing, context)
+
+    def clear(self, window: Window, context: TriggerContext) -> None:
+        fire_time = context.get_partitioned_state(FIRE_TIME)
+        next_firing = fire_time.get()
+        if next_firing is not None:
+            self._delete(next_firing, context)
+            fire_time.clear()
+
+    def _register(self, time: int, context: TriggerContext) -> None:
+        raise NotImplementedError
+
+    def _delete(self, time: int, context: TriggerContext) -> None:
+        raise NotImplementedError
 
 
 class ContinuousEventTimeTrigger(_ContinuousTrigger):
@@ -48,10 +73,6 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger):
     """
 
     looks_at_elements: ClassVar[bool] = False
-
-    @classmethod
-    def of(cls, interval: timedelta) -> ContinuousEventTimeTrigger:
-        return cls(interval_ms=require_duration_ms("The firing interval", interval))
 
     def on_element(
         self, element: Any, timestamp: int, window: Window, context: TriggerContext
@@ -78,23 +99,11 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger):
     def on_processing_time(self, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
         return CONTINUE
 
-    def on_merge(self, window: Window, context: OnMergeContext) -> None:
-        context.merge_partitioned_state(FIRE_TIME)
-        next_firing = context.get_partitioned_state(FIRE_TIME).get()
-        if next_firing is not None:
-            context.register_event_time_timer(next_firing)
+    def _register(self, time: int, context: TriggerContext) -> None:
+        context.register_event_time_timer(time)
 
-    def clear(self, window: Window, context: TriggerContext) -> None:
-        fire_time = context.get_partitioned_state(FIRE_TIME)
-        next_firing = fire_time.get()
-        if next_firing is not None:
-            context.delete_event_time_timer(next_firing)
-            fire_time.clear()
-
-    def _arm(self, time: int, window: Window, context: TriggerContext, fire_time: ReducingState) -> None:
-        next_firing = self._following(time, window)
-        fire_time.add(next_firing)
-        context.register_event_time_timer(next_firing)
+    def _delete(self, time: int, context: TriggerContext) -> None:
+        context.delete_event_time_timer(time)
 
 
 class ContinuousProcessingTimeTrigger(_ContinuousTrigger):
@@ -103,10 +112,6 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger):
     """
 
     looks_at_elements: ClassVar[bool] = False
-
-    @classmethod
-    def of(cls, interval: timedelta) -> ContinuousProcessingTimeTrigger:
-        return cls(interval_ms=require_duration_ms("The firing interval", interval))
 
     def on_element(
         self, element: Any, timestamp: int, window: Window, context: TriggerContext
@@ -135,20 +140,8 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger):
         self._arm(timestamp, window, context, fire_time)
         return FIRE
 
-    def on_merge(self, window: Window, context: OnMergeContext) -> None:
-        context.merge_partitioned_state(FIRE_TIME)
-        next_firing = context.get_partitioned_state(FIRE_TIME).get()
-        if next_firing is not None:
-            context.register_processing_time_timer(next_firing)
+    def _register(self, time: int, context: TriggerContext) -> None:
+        context.register_processing_time_timer(time)
 
-    def clear(self, window: Window, context: TriggerContext) -> None:
-        fire_time = context.get_partitioned_state(FIRE_TIME)
-        next_firing = fire_time.get()
-        if next_firing is not None:
-            context.delete_processing_time_timer(next_firing)
-            fire_time.clear()
-
-    def _arm(self, time: int, window: Window, context: TriggerContext, fire_time: ReducingState) -> None:
-        next_firing = self._following(time, window)
-        fire_time.add(next_firing)
-        context.register_processing_time_timer(next_firing)
+    def _delete(self, time: int, context: TriggerContext) -> None:
+        context.delete_processing_time_timer(time)

@@ -43,6 +43,12 @@ def rows_where(chosen: Booleans) -> Longs | slice:
     return np.flatnonzero(chosen)
 
 
-def same_columns(one: Any, other: Any) -> bool:
-    """Whether two values of one dataclass are equal, field by field, arrays by their contents."""
-    return all(np.array_equal(value, getattr(other, name)) for name, value in vars(one).items())
+class ColumnRecord:
+    """Base of dataclasses (of eq=False) with columns: equal field by field, arrays by their contents."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and all(
+            np.array_equal(value, getattr(other, name)) for name, value in vars(self).items()
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # arrays have no hash

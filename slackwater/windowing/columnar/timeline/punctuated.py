@@ -10,14 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from slackwater.windowing.columnar.arrays.columns import Longs, freeze_columns, longs, same_columns
+from slackwater.windowing.columnar.arrays.columns import ColumnRecord, Longs, freeze_columns, longs
 from slackwater.windowing.columnar.timeline.source_progress import check_interval
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK
 from slackwater.windowing.errors import TimelineError
 
 
 @dataclass(frozen=True, eq=False)
-class PunctuatedProgress:
+class PunctuatedProgress(ColumnRecord):
     """The progress of each source partition at the end of a slice; the next run starts from it.
 
     Attributes:
@@ -36,18 +36,13 @@ class PunctuatedProgress:
                 "Source progress needs one row for each source partition, in ascending order of its code."
             )
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PunctuatedProgress) and same_columns(self, other)
-
-    __hash__ = None  # type: ignore[assignment]  # arrays have no hash
-
     @classmethod
     def none(cls) -> PunctuatedProgress:
         return cls(longs(()), longs(()), longs(()))
 
 
 @dataclass(frozen=True, eq=False)
-class PunctuatedTimeline:
+class PunctuatedTimeline(ColumnRecord):
     """The rises of the watermark in a slice of n elements, in processing order; each processed at its
     arrival.
 
@@ -65,11 +60,6 @@ class PunctuatedTimeline:
 
     def __post_init__(self) -> None:
         freeze_columns(self, "before", "moments_ms", "watermarks")
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PunctuatedTimeline) and same_columns(self, other)
-
-    __hash__ = None  # type: ignore[assignment]  # arrays have no hash
 
     @property
     def final(self) -> int:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from slackwater.windowing.columnar.arrays.columns import Booleans, Longs, freeze_columns, longs, same_columns
+from slackwater.windowing.columnar.arrays.columns import Booleans, ColumnRecord, Longs, freeze_columns, longs
 from slackwater.windowing.columnar.arrays.groups import greatest_of_groups, group_pairs, run_starts
 from slackwater.windowing.errors import TimelineError
 
@@ -83,7 +83,7 @@ class TickAggregates:
 
 
 @dataclass(frozen=True, eq=False)
-class SourceProgress:
+class SourceProgress(ColumnRecord):
     """The progress of each source partition at the end of a slice; the next run starts from it.
 
     Attributes:
@@ -109,11 +109,6 @@ class SourceProgress:
 
     def __len__(self) -> int:
         return len(self.partitions)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SourceProgress) and same_columns(self, other)
-
-    __hash__ = None  # type: ignore[assignment]  # arrays have no hash
 
     @classmethod
     def none(cls) -> SourceProgress:

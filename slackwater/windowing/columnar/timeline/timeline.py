@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from slackwater.windowing.columnar.arrays.columns import Booleans, Longs, freeze_columns, longs, same_columns
+from slackwater.windowing.columnar.arrays.columns import Booleans, ColumnRecord, Longs, freeze_columns, longs
 from slackwater.windowing.columnar.arrays.orders import distinct_values
 from slackwater.windowing.columnar.timeline.source_progress import (
     SourceProgress,
@@ -53,7 +53,7 @@ _ARRIVAL_LIMIT = 1 << 62
 
 
 @dataclass(frozen=True, eq=False)
-class Timeline:
+class Timeline(ColumnRecord):
     """The watermark during the slice [from_ms, to_ms): only the tick ends at which it rises. Small enough to
     broadcast.
 
@@ -84,11 +84,6 @@ class Timeline:
 
     def __len__(self) -> int:
         return len(self.tick_ends)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Timeline) and same_columns(self, other)
-
-    __hash__ = None  # type: ignore[assignment]  # arrays have no hash
 
     @property
     def final(self) -> int:

@@ -15,7 +15,7 @@ from slackwater.windowing.state.rocksdb.database import RocksDBDatabase
 from slackwater.windowing.state.rocksdb.list_state import RocksDBListState
 from slackwater.windowing.state.rocksdb.map_state import RocksDBMapState
 from slackwater.windowing.state.rocksdb.rows import RowLayout, key_group_start
-from slackwater.windowing.state.rocksdb.serializers import PlainSerializer, value_serializer
+from slackwater.windowing.state.rocksdb.serializers import PlainSerializer
 from slackwater.windowing.state.rocksdb.states import (
     ALL_KEY_GROUPS,
     RocksDBAggregatingState,
@@ -81,10 +81,9 @@ class RocksDBStateBackend(StateBackend):
 
     def _storage(self, descriptor: StateDescriptor) -> Storage:
         name = descriptor.name
-        values = value_serializer(name, descriptor.sql_type, self._pickles)
         return Storage(
             self._database.column_family(f"state/{name}"),
-            values,
+            PlainSerializer(name, self._pickles),
             PlainSerializer(f"{name} (its keys)"),
             count(),
         )

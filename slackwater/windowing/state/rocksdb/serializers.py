@@ -6,7 +6,6 @@ and read back one by one. Numbers are big-endian.
 | 00 | None | |
 | 01, 02 | False, True | |
 | 03 | int of any size | length n, n bytes of two's complement, as few as can be |
-| 04 | int of a declared integer type | 8 bytes of two's complement |
 | 05 | float | 8 bytes, IEEE 754 |
 | 06 | str | length, UTF-8 (lone surrogates included) |
 | 07 | bytes | length, the bytes |
@@ -35,38 +34,21 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from slackwater.windowing.errors import StateSerializationError
-from slackwater.windowing.java import LONG_MAX, LONG_MIN
 from slackwater.windowing.windows import GLOBAL_WINDOW, GlobalWindow, TimeWindow
 
 Write = Callable[[Any], bytes]
 Read = Callable[[bytes, int], tuple[Any, int]]
 
-_LONG = struct.Struct(">q")
 _UNSIGNED_LONG = struct.Struct(">Q")
 _DOUBLE = struct.Struct(">d")
-_TAGGED_LONG = struct.Struct(">Bq")
 _TAGGED_DOUBLE = struct.Struct(">Bd")
 _TAGGED_WINDOW = struct.Struct(">Bqq")
 _WINDOW = struct.Struct(">qq")
 _ORDINAL = struct.Struct(">I")
 _MOMENT = struct.Struct(">qB")
 
-(
-    _NONE,
-    _FALSE,
-    _TRUE,
-    _INT,
-    _LONG_INT,
-    _FLOAT,
-    _STR,
-    _BYTES,
-    _TUPLE,
-    _LIST,
-    _DICT,
-    _DATE,
-    _DATETIME,
-    _DECIMAL,
-) = range(14)
+_NONE, _FALSE, _TRUE, _INT = range(4)
+_FLOAT, _STR, _BYTES, _TUPLE, _LIST, _DICT, _DATE, _DATETIME, _DECIMAL = range(5, 14)
 _TIME_WINDOW, _GLOBAL_WINDOW, _NAMED_TUPLE, _PICKLE = 14, 15, 16, 255
 
 _ONE_BYTE: Final = 255
@@ -221,27 +203,6 @@ class PlainSerializer:
         return pickle.loads(data[at : at + length]), at + length
 
 
-class DeclaredSerializer(PlainSerializer):
-    """Values of a declared SQL type, by that type's writer; values of other types as plain ones."""
-
-    def __init__(self, state_name: str, python_type: type, write: Write, pickles: bool = False) -> None:
-        super().__init__(state_name, pickles)
-        self._python_type, self._write = python_type, write
-
-    def dumps(self, value: Any) -> bytes:
-        return self._write(value) if type(value) is self._python_type else super().dumps(value)
-
-
-def value_serializer(state_name: str, sql_type: str | None, pickles: bool = False) -> PlainSerializer:
-    """The serializer of a state's values: by SQL type if there is one (Spark's names), otherwise plain."""
-    type_and_writer = _BY_SQL_TYPE.get((sql_type or "").partition("(")[0].strip().lower())
-    return (
-        PlainSerializer(state_name, pickles)
-        if type_and_writer is None
-        else DeclaredSerializer(state_name, *type_and_writer, pickles)
-    )
-
-
 def _tag_and_length(tag: int, length: int) -> bytes:
     return bytes((tag, length)) if length < _ONE_BYTE else bytes((tag, _ONE_BYTE)) + length.to_bytes(4, "big")
 
@@ -254,10 +215,6 @@ def _read_length(data: bytes, at: int) -> tuple[int, int]:
 def _write_int(value: int) -> bytes:
     size = (value.bit_length() >> 3) + 1
     return _tag_and_length(_INT, size) + value.to_bytes(size, "big", signed=True)
-
-
-def _write_long(value: int) -> bytes:
-    return _TAGGED_LONG.pack(_LONG_INT, value) if LONG_MIN <= value <= LONG_MAX else _write_int(value)
 
 
 def _write_str(value: str) -> bytes:
@@ -296,17 +253,6 @@ _ATOMS: dict[type, Write] = {
     GlobalWindow: lambda window: bytes((_GLOBAL_WINDOW,)),
 }
 
-_LONG_TYPE = (int, _write_long)
-_BY_SQL_TYPE: dict[str, tuple[type, Write]] = {
-    **dict.fromkeys(("tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long"), _LONG_TYPE),
-    **dict.fromkeys(("float", "real", "double"), (float, _write_float)),
-    **dict.fromkeys(("string", "varchar", "char"), (str, _write_str)),
-    "boolean": (bool, _ATOMS[bool]),
-    "binary": (bytes, _write_bytes),
-    "date": (date, _write_date),
-    **dict.fromkeys(("decimal", "dec", "numeric"), (Decimal, _write_decimal)),
-}
-
 
 def _read_int(data: bytes, at: int) -> tuple[int, int]:
     size, at = _read_length(data, at)
@@ -328,7 +274,6 @@ _ATOM_READERS: dict[int, Read] = {
     _FALSE: lambda data, at: (False, at),
     _TRUE: lambda data, at: (True, at),
     _INT: _read_int,
-    _LONG_INT: lambda data, at: (_LONG.unpack_from(data, at)[0], at + 8),
     _FLOAT: lambda data, at: (_DOUBLE.unpack_from(data, at)[0], at + 8),
     _STR: _read_str,
     _BYTES: _read_bytes,

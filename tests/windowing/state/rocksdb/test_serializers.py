@@ -22,7 +22,6 @@ from slackwater.windowing.state.rocksdb.serializers import (
     PlainSerializer,
     ordered_long,
     read_ordered_long,
-    value_serializer,
 )
 from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow
 
@@ -117,28 +116,6 @@ def test_plain_values_come_back_with_their_types_one_after_the_other(values: lis
     assert exact_form(serializer.read_all(b"".join(written))) == exact_form(values)
 
 
-@pytest.mark.parametrize(
-    "sql_type",
-    [
-        "long",
-        "int",
-        "double",
-        "string",
-        "boolean",
-        "binary",
-        "date",
-        "decimal(10,2)",
-        "timestamp",
-        "array<int>",
-    ],
-)
-@settings(max_examples=30)
-@given(plain_values)
-def test_a_declared_type_changes_the_bytes_and_no_value(sql_type: str, value: Any) -> None:
-    serializer = value_serializer("s", sql_type)
-    assert exact_form(serializer.loads(serializer.dumps(value))) == exact_form(value)
-
-
 @pytest.mark.parametrize("length", [0, 1, 254, 255, 256, 70_000])
 @pytest.mark.parametrize(
     "make",
@@ -192,14 +169,6 @@ def test_the_layout_is_the_documented_one(value: Any, written: str) -> None:
     assert PlainSerializer("s").dumps(value) == bytes.fromhex(written)
 
 
-def test_a_declared_integer_has_eight_bytes_and_a_longer_one_as_many_as_it_needs() -> None:
-    serializer = value_serializer("s", "bigint")
-    assert serializer.dumps(5) == bytes.fromhex("04 0000000000000005")
-    assert serializer.dumps(LONG_MIN) == bytes.fromhex("04 8000000000000000")
-    assert serializer.dumps(2**63) == bytes.fromhex("0309 008000000000000000")
-    assert serializer.dumps(True) == b"\x02"
-
-
 def test_each_type_of_named_tuple_has_a_number_of_its_own() -> None:
     serializer = PlainSerializer("s")
     values = [Point(1, 2), TimestampedValue("a", None), Point(TimestampedValue(1, 5), [Point(0, 0)])]
@@ -243,9 +212,6 @@ def test_pickles_are_written_only_when_asked_for() -> None:
     serializer = PlainSerializer("s", pickles=True)
     values = [Opaque(1), [1, {"a": (Opaque([2]),)}], {1, 2}, 5]
     assert serializer.read_all(b"".join(map(serializer.dumps, values))) == values
-    assert value_serializer("s", "long", pickles=True).loads(
-        value_serializer("s", "long", pickles=True).dumps(Opaque(1))
-    ) == Opaque(1)
 
 
 @given(longs, longs)

@@ -277,7 +277,7 @@ def one_group(request: pytest.FixtureRequest, folder: Path) -> Iterator[Callable
     group = KeyGroupRange(0, 0)
     if request.param == "memory":
         yield lambda key_type=STRING: KeyGroupPartitionedPriorityQueue(
-            group, lambda key: 0, key_type.serialize
+            group, lambda key: 0, lambda _: KeyGroupTimers(key_type.serialize)
         )
         return
     with ExitStack() as stack:

@@ -5,7 +5,7 @@ different bases and widths may be in one column, so that partials are concatenat
 import numpy as np
 import pyarrow as pa
 
-from slackwater.windowing.columnar.arrays import limb_bytes, limbs
+from slackwater.windowing.columnar.arrays import limbs
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.orders import distinct_values
 
@@ -42,28 +42,28 @@ def unpack_limbs(column: pa.Array) -> tuple[Longs, int]:
 
 def encode_exact(numbers: Longs, exponent: int, specials: Longs) -> pa.Array:
     """`exact_sums.encode` of numbers · 2^exponent, which are all integers, and special values."""
-    zeros = limb_bytes.trailing_zeros(numbers)
+    zeros = limbs.trailing_zeros(numbers)
     places = np.where((numbers != 0).any(axis=1), zeros + exponent, 0)
     heads = np.stack([specials, places >> 8, places & 255], axis=1).astype(np.uint8)
-    return _binary(*limb_bytes.to_bytes(limb_bytes.shift_down(numbers, zeros), heads))
+    return _binary(*limbs.to_bytes(limbs.shift_down(numbers, zeros), heads))
 
 
 def decode_exact(column: pa.Array, exponent: int) -> tuple[Longs, int, Longs]:
     """The inverse: (limbs of the sums times 2^exponent, their base, special values)."""
-    numbers, heads = limb_bytes.from_bytes(*_bytes_of(column), 3)
+    numbers, heads = limbs.from_bytes(*_bytes_of(column), 3)
     specials, high, low = heads.T.astype(np.int64)
     below = max(0, -(exponent // limbs.BITS))
-    sums, base = limb_bytes.shift_up(numbers, (high << 8) + low + exponent + limbs.BITS * below)
+    sums, base = limbs.shift_up(numbers, (high << 8) + low + exponent + limbs.BITS * below)
     return sums, base - below, specials
 
 
 def encode_integers(numbers: Longs) -> pa.Array:
     """Each integer as its shortest two's complement, big-endian, with a bit for the sign."""
-    return _binary(*limb_bytes.to_bytes(numbers, np.zeros((len(numbers), 0), np.uint8)))
+    return _binary(*limbs.to_bytes(numbers, np.zeros((len(numbers), 0), np.uint8)))
 
 
 def decode_integers(column: pa.Array) -> Longs:
-    return limb_bytes.from_bytes(*_bytes_of(column), 0)[0]
+    return limbs.from_bytes(*_bytes_of(column), 0)[0]
 
 
 def _binary(data: np.ndarray, offsets: np.ndarray) -> pa.Array:

@@ -38,7 +38,7 @@ from slackwater.engine.aggregates.limb_columns import (
     pack_limbs,
     unpack_limbs,
 )
-from slackwater.windowing.columnar.arrays import limb_bytes, limbs
+from slackwater.windowing.columnar.arrays import limbs
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import Groups
 
@@ -205,7 +205,7 @@ class ColumnarVariance:
             at = np.arange(len(values))
             numbers = self._integers(values)
             bits = np.full(len(at), limbs.UNIT_BITS + limbs.BITS * _BELOW)
-        squares, base = limb_bytes.shift_up(limbs.square(numbers), bits)
+        squares, base = limbs.shift_up(limbs.square(numbers), bits)
         return squares, base - _BELOW, at
 
     def _integers(self, values: pa.ChunkedArray) -> Longs:
@@ -237,7 +237,7 @@ class ColumnarVariance:
         counts = accumulators[-1].to_numpy()
         squares, base = unpack_limbs(accumulators[-2])
         totals, exponent = self._totals(accumulators)
-        dividend, exponent = limb_bytes.difference(
+        dividend, exponent = limbs.difference(
             squares * counts[:, None],
             limbs.BITS * base - limbs.UNIT_BITS,
             limbs.square(totals),

@@ -17,7 +17,7 @@ from slackwater.engine.columnar import ColumnarEngine
 from slackwater.engine.operator import OperatorEngine
 from slackwater.engine.replaying.parked_periods import CalendarChanged
 from slackwater.windowing import calendars
-from slackwater.windowing.columnar import calendar_windows
+from slackwater.windowing.columnar.numbered_windows import table_of_starts
 from slackwater.windowing.times import to_ms
 from tests.model import records as model
 from tests.properties import test_engines, test_split_and_parallelism
@@ -141,14 +141,14 @@ def test_a_parked_day_that_the_calendar_no_longer_has_is_refused_by_both_engines
         def replay(self, replay, transport):
             if replay.scan.from_ms == cut:
                 monkeypatch.setattr(calendars, "zone_named", lambda name: ZoneInfo("Etc/GMT-1"))
-                calendar_windows.table_of_starts.cache_clear()
+                table_of_starts.cache_clear()
             return ENGINES[engine].replay(replay, transport)
 
     try:
         with pytest.raises(CalendarChanged, match=r"1 open windows .* 'Europe/Berlin'") as caught:
             replay_pipeline(pipeline, events, rules, [cut], [1], engines=[Repealing()])
     finally:
-        calendar_windows.table_of_starts.cache_clear()
+        table_of_starts.cache_clear()
     message = str(caught.value)
     assert "parked as [2031-03-31T22:00:00Z, 2031-04-01T22:00:00Z)" in message
     assert "now has [2031-03-30T23:00:00Z, 2031-03-31T23:00:00Z)" in message

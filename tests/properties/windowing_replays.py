@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
@@ -21,7 +21,6 @@ from slackwater.windowing.key_types import STRING
 from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
 from slackwater.windowing.runtime.operator_snapshot import (
     OperatorSnapshot,
-    SnapshotOperator,
     restore_snapshots,
     take_snapshot,
 )
@@ -97,20 +96,6 @@ class Outcome(NamedTuple):
 
     def as_multiset(self) -> Counter[str]:
         return Counter(map(repr, self.emitted))
-
-
-class Operator(SnapshotOperator, Protocol):
-    """What a play drives."""
-
-    def open(self) -> None: ...
-
-    def close(self) -> None: ...
-
-    def process_element(self, key: Any, value: Any, timestamp: int | None) -> None: ...
-
-    def process_watermark(self, timestamp: int) -> None: ...
-
-    def initialize_watermark(self, timestamp: int) -> None: ...
 
 
 MakeOperator = Callable[["_Output", HarnessProcessingTimeService, KeyGroupRange], Any]

@@ -82,12 +82,16 @@ class OperatorStorage:
         """An empty queue of the order mode; the name is unique among an operator's queues.
         UnsupportedCombinationError for timers in RocksDB with the order of a heap.
         """
-        owned, key_group_of, key_type = key_groups.key_groups, key_groups.__getitem__, key_groups.key_type
+        key_group_range, key_group_of, key_type = (
+            key_groups.key_groups,
+            key_groups.__getitem__,
+            key_groups.key_type,
+        )
         if self._timers == "memory" or self._database is None:
             if order_mode.has_heap_timers:
-                return HeapPriorityQueueSet(owned, key_group_of, key_type.hash_code)
+                return HeapPriorityQueueSet(key_group_range, key_group_of, key_type.hash_code)
             return KeyGroupPartitionedPriorityQueue(
-                owned, key_group_of, lambda _: KeyGroupTimers(key_type.serialize)
+                key_group_range, key_group_of, lambda _: KeyGroupTimers(key_type.serialize)
             )
         if order_mode.has_heap_timers:
             raise UnsupportedCombinationError(
@@ -103,7 +107,9 @@ class OperatorStorage:
         layout = RowLayout(key_type, key_group_of, PlainSerializer(f"{name} (its window)", self._pickles))
         rows = self._database.column_family(f"timers/{name}")
         return KeyGroupPartitionedPriorityQueue(
-            owned, key_group_of, lambda key_group: RocksDBCachingPriorityQueueSet(rows, layout, key_group)
+            key_group_range,
+            key_group_of,
+            lambda key_group: RocksDBCachingPriorityQueueSet(rows, layout, key_group),
         )
 
     def close(self) -> None:

@@ -127,6 +127,8 @@ def test_the_box_reads_nothing_else_and_has_its_limits(
     monkeypatch.setattr(sql_page, "SECONDS", 0.2)
     page = ask(pages, "SELECT max(hash(a.range + b.range)) FROM range(1000000) a, range(1000000) b")
     assert page.status == 400 and "stopped after 0.2 s" in page.text
+    page = ask(pages, "FROM range(1000000000000)")
+    assert len(page.table("The answer").rows) == sql_page.ROWS and "there are more" in page.text
     monkeypatch.setattr(sql_page, "STATEMENT_TURN", threading.BoundedSemaphore(1))
     with sql_page.STATEMENT_TURN:
         assert ask(pages, "SELECT 1").status == 503

@@ -75,7 +75,7 @@ class LockedDatabase:
         self._connection.close()
 
     def define(self, sql: str) -> None:
-        with self._errors_of(sql, (), None):
+        with self._errors_of(sql, ()):
             self._connection.execute(sql)
 
     def register(self, name: str, rows: Any) -> None:
@@ -89,30 +89,27 @@ class LockedDatabase:
         """The names in a statement, which is not run. Raises NotAStatement unless it is one that reads."""
         return SelectStatement.parse(sql, self._connection)
 
-    def rows(self, sql: str, parameters: Sequence[Any], seconds: float | None) -> pa.Table:
-        """The rows of a statement. Raises NotAStatement: it names what does not exist, needs too much memory,
-        or was stopped after `seconds`.
+    def rows(self, sql: str, parameters: Sequence[Any]) -> pa.Table:
+        """The rows of a statement. Raises NotAStatement: it names what does not exist, or needs too much
+        memory.
         """
-        with self._errors_of(sql, parameters, seconds), self._stopped_after(seconds):
+        with self._errors_of(sql, parameters):
             relation = self._connection.sql(sql, params=list(parameters) or None)
             return self._interruptibly(relation.to_arrow_table)
 
     @contextmanager
-    def stream(self, sql: str, parameters: Sequence[Any], seconds: float | None) -> Iterator[RowBatches]:
-        with self._stopped_after(seconds):
-            with self._errors_of(sql, parameters, seconds):
-                relation = self._connection.sql(sql, params=list(parameters) or None)
-                reader = self._interruptibly(lambda: relation.to_arrow_reader(_BATCH_ROWS))
-            try:
-                yield RowBatches(reader.schema, self._batches(reader, sql, seconds))
-            finally:
-                reader.close()  # another statement can only run then
+    def stream(self, sql: str, parameters: Sequence[Any]) -> Iterator[RowBatches]:
+        with self._errors_of(sql, parameters):
+            relation = self._connection.sql(sql, params=list(parameters) or None)
+            reader = self._interruptibly(lambda: relation.to_arrow_reader(_BATCH_ROWS))
+        try:
+            yield RowBatches(reader.schema, self._batches(reader, sql))
+        finally:
+            reader.close()  # another statement can only run then
 
-    def _batches(
-        self, reader: pa.RecordBatchReader, sql: str, seconds: float | None
-    ) -> Iterator[pa.RecordBatch]:
+    def _batches(self, reader: pa.RecordBatchReader, sql: str) -> Iterator[pa.RecordBatch]:
         while True:
-            with self._errors_of(sql, (), seconds):
+            with self._errors_of(sql, ()):
                 try:
                     batch = self._interruptibly(reader.read_next_batch)
                 except StopIteration:
@@ -135,7 +132,7 @@ class LockedDatabase:
             raise
 
     @contextmanager
-    def _errors_of(self, sql: str, parameters: Sequence[Any], seconds: float | None) -> Iterator[None]:
+    def _errors_of(self, sql: str, parameters: Sequence[Any]) -> Iterator[None]:
         """Rewords errors of the block. Those of a stream are raised as an OSError of Arrow."""
         try:
             yield
@@ -145,7 +142,7 @@ class LockedDatabase:
                 message_with_place = self._message_with_place(sql, parameters)
                 if message_with_place is not None:
                     message, offset = message_with_place, len(_EXPLAIN)
-            raise error_of_statement(message, sql, seconds=seconds, offset=offset) from error
+            raise error_of_statement(message, sql, offset) from error
         except RuntimeError as error:
             if str(error) != "Query interrupted":  # what DuckDB makes of Ctrl-C
                 raise
@@ -160,23 +157,3 @@ class LockedDatabase:
         except duckdb.Error as error:
             return str(error)
         return None
-
-    @contextmanager
-    def _stopped_after(self, seconds: float | None) -> Iterator[None]:
-        if seconds is None:
-            yield
-            return
-        has_ended = threading.Event()
-        watch = threading.Thread(target=self._interrupt_after, args=(seconds, has_ended), daemon=True)
-        watch.start()
-        try:
-            yield
-        finally:
-            has_ended.set()
-            watch.join()
-
-    def _interrupt_after(self, seconds: float, has_ended: threading.Event) -> None:
-        """Interrupt again and again: an interruption before a statement has begun is lost."""
-        has_ended.wait(seconds)
-        while not has_ended.wait(_INTERRUPTION_SECONDS):
-            self._connection.interrupt()

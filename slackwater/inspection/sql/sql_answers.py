@@ -5,9 +5,8 @@ function beside those that a pipeline's views need. DuckDB itself (`LineageViews
 the pipeline's tables, loads no extension, has no network, writes nothing, and its settings are locked.
 """
 
-import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -38,7 +37,7 @@ _REFUSED_FUNCTIONS = frozenset(
 
 @dataclass(frozen=True)
 class SqlAnswer:
-    """The first `rows` of a statement, and how many `others` there are; None: not counted in time."""
+    """The first `rows` of a statement, and how many `others` there are; None: not counted."""
 
     rows: pa.Table
     others: int | None
@@ -66,39 +65,50 @@ def check_statement(views: LineageViews, sql: str) -> SelectStatement:
     return statement
 
 
-def answer(views: LineageViews, sql: str, limit: int, *, seconds: float | None = None) -> SqlAnswer:
-    """The first `limit` rows of a statement, which is stopped after `seconds`. The others are not read, but
-    counted, which reads fewer columns. Raises NotAStatement: see `check_statement`, and `LineageViews.query`.
+def answer(views: LineageViews, sql: str, limit: int) -> SqlAnswer:
+    """The first `limit` rows of a statement. The others are not read, but counted, which reads fewer columns.
+    Raises NotAStatement: see `check_statement`, and `LineageViews.query`.
     """
-    start, statement = time.monotonic(), check_statement(views, sql)
-    with _batches(views, statement, seconds) as stream:
+    return last_answer(answers(views, sql, limit))
+
+
+def answers(views: LineageViews, sql: str, limit: int) -> Iterator[SqlAnswer]:
+    """The first `limit` rows of a statement; then, once they are counted, the same with how many others."""
+    statement = check_statement(views, sql)
+    with _batches(views, statement) as stream:
         rows, count = _first_rows(stream, limit, counts_all=statement.is_description)
     if count <= limit or statement.is_description:
-        return SqlAnswer(rows, max(0, count - limit))
-    seconds_left = None if seconds is None else max(0.1, seconds - (time.monotonic() - start))
-    try:
-        [count] = views.query(f"SELECT count(*) FROM (\n{sql.rstrip().rstrip(';')}\n)", seconds=seconds_left)
-    except NotAStatement:
-        return SqlAnswer(rows, None)
-    return SqlAnswer(rows, max(1, count[0].as_py() - limit))
+        yield SqlAnswer(rows, max(0, count - limit))
+        return
+    yield SqlAnswer(rows, None)
+    [others] = views.query(f"SELECT count(*) FROM (\n{sql.rstrip().rstrip(';')}\n)")
+    yield SqlAnswer(rows, max(1, others[0].as_py() - limit))
+
+
+def last_answer(answers_so_far: Iterator[SqlAnswer]) -> SqlAnswer:
+    """The last of `answers`: without the number of the other rows where counting them fails."""
+    last = next(answers_so_far)
+    with suppress(NotAStatement):
+        last = next(answers_so_far, last)
+    return last
 
 
 @contextmanager
-def answer_in_batches(views: LineageViews, sql: str, *, seconds: float | None = None) -> Iterator[RowBatches]:
+def answer_in_batches(views: LineageViews, sql: str) -> Iterator[RowBatches]:
     """All rows of a statement as a stream; one batch is in memory at a time. Raises NotAStatement: see
     `answer`.
     """
-    with _batches(views, check_statement(views, sql), seconds) as batches:
+    with _batches(views, check_statement(views, sql)) as batches:
         yield batches
 
 
 @contextmanager
-def _batches(views: LineageViews, statement: SelectStatement, seconds: float | None) -> Iterator[RowBatches]:
+def _batches(views: LineageViews, statement: SelectStatement) -> Iterator[RowBatches]:
     if statement.shows_tables:
         names = list_of_views(views)
         yield RowBatches(names.schema, iter(names.to_batches()))
         return
-    with views.batches(statement.sql, seconds=seconds) as batches:
+    with views.batches(statement.sql) as batches:
         yield batches
 
 

@@ -22,18 +22,9 @@ def has_place(message: str) -> bool:
     return message.endswith("}")
 
 
-def error_of_statement(
-    message: str, sql: str, *, seconds: float | None = None, offset: int = 0
-) -> NotAStatement:
-    """The error for DuckDB's `message` about a statement that was to be stopped after `seconds`; DuckDB has
-    read `offset` characters before `sql`.
-    """
+def error_of_statement(message: str, sql: str, offset: int = 0) -> NotAStatement:
+    """The error for DuckDB's `message` about `sql`, before which DuckDB has read `offset` characters."""
     kind, _, details_text = message.partition(": ")
-    if kind == "INTERRUPT Error" and seconds is not None:
-        return NotAStatement(
-            f"the statement was stopped after {seconds:g} s. Ask for less: a condition on the key or on "
-            "run_seq, or fewer columns."
-        )
     if kind == "Out of Memory Error":
         return NotAStatement(
             f"the statement needs more memory than it may have ({MEMORY_LIMIT}). Ask for less: a condition, "

@@ -19,14 +19,13 @@ from typing import Any, Final
 
 from slackwater.inspection.inspection import Inspection
 from slackwater.inspection.sql.locked_database import RowBatches
-from slackwater.inspection.sql.sql_answers import SqlAnswer, answer, answer_in_batches
-from slackwater.inspection.sql.statement_errors import error_of_statement
+from slackwater.inspection.sql.sql_answers import SqlAnswer, answer_in_batches, answers, last_answer
+from slackwater.inspection.sql.statement_errors import NotAStatement, error_of_statement
 from slackwater.inspection.sql.views import LineageViews
 from slackwater.runtime.process_end import PARENT, end_with_parent
 
 _MEMORY_BYTES: Final = 1 << 30  # beside what libraries reserve: DuckDB's own limit and what it does not count
 _START_SECONDS: Final = 60.0  # for the process to start and to open the tables
-_GRACE_SECONDS: Final = 1.0  # in which DuckDB may stop the statement itself
 _READY: Final = "ready"
 
 
@@ -45,10 +44,9 @@ class StatementQuestion:
 
 
 def answer_in_process(question: StatementQuestion) -> SqlAnswer:
+    """Raises NotAStatement also where the first rows take more than the question's seconds."""
     with _replies_to(question) as replies:
-        result = next(replies)
-        assert isinstance(result, SqlAnswer)
-        return result
+        return last_answer(iter(replies.__next__, None))
 
 
 @contextmanager
@@ -87,7 +85,10 @@ def _replies(connection: Connection, question: StatementQuestion) -> Iterator[An
     is_ready, deadline = False, time.monotonic() + _START_SECONDS
     while True:
         if not connection.poll(max(0.0, deadline - time.monotonic())):
-            raise error_of_statement("INTERRUPT Error: ", question.sql, seconds=question.seconds)
+            raise NotAStatement(
+                f"the statement was stopped after {question.seconds:g} s. Ask for less: a condition on the "
+                "key or on run_seq, or fewer columns."
+            )
         try:
             reply = connection.recv()
         except (EOFError, ConnectionResetError):
@@ -98,7 +99,7 @@ def _replies(connection: Connection, question: StatementQuestion) -> Iterator[An
         if is_ready:
             yield reply
         else:
-            is_ready, deadline = True, time.monotonic() + question.seconds + _GRACE_SECONDS
+            is_ready, deadline = True, time.monotonic() + question.seconds
 
 
 def work(descriptor: int) -> None:
@@ -119,12 +120,13 @@ def _reply(connection: Connection, question: StatementQuestion) -> None:
         _limit_memory()
         connection.send(_READY)
         if question.limit is not None:
-            connection.send(answer(views, question.sql, question.limit, seconds=question.seconds))
-            return
-        with answer_in_batches(views, question.sql, seconds=question.seconds) as stream:
-            connection.send(stream.schema)
-            for batch in stream.batches:
-                connection.send(batch)
+            for result in answers(views, question.sql, question.limit):
+                connection.send(result)
+        else:
+            with answer_in_batches(views, question.sql) as stream:
+                connection.send(stream.schema)
+                for batch in stream.batches:
+                    connection.send(batch)
         connection.send(None)
 
 

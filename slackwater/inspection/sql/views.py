@@ -114,24 +114,22 @@ class LineageViews:
     def types_of(self, view: str) -> dict[str, str]:
         return self._database.types_of(self.schema(view))
 
-    def query(self, sql: str, parameters: Sequence[Any] = (), *, seconds: float | None = None) -> pa.Table:
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> pa.Table:
         """The rows of a SELECT statement; `parameters` are the values of its question marks.
 
         Raises:
-            NotAStatement: it is no statement that can be asked here, names what does not exist, needs too
-                much memory, or was stopped after `seconds`.
+            NotAStatement: it is no statement that can be asked here, names what does not exist, or needs too
+                much memory.
             SnapshotGone, DamagedFile: the files of a view can't be read.
         """
         self._define_views(self.parse(sql))
         with self._naming_damaged_file():
-            return self._database.rows(sql, parameters, seconds)
+            return self._database.rows(sql, parameters)
 
     @contextmanager
-    def batches(
-        self, sql: str, parameters: Sequence[Any] = (), *, seconds: float | None = None
-    ) -> Iterator[RowBatches]:
+    def batches(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[RowBatches]:
         self._define_views(self.parse(sql))
-        with self._naming_damaged_file(), self._database.stream(sql, parameters, seconds) as batches:
+        with self._naming_damaged_file(), self._database.stream(sql, parameters) as batches:
             yield batches
 
     def define(self, name: str, files: StoredFiles) -> None:

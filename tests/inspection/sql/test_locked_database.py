@@ -32,7 +32,6 @@ def test_of_a_join_with_a_few_runs_these_are_kept_and_not_the_rows_of_a_large_ta
         f"SELECT seq, count(*) AS n FROM {relation(files, {'run_id': 'VARCHAR'})} AS files "
         f"JOIN (VALUES {runs}) AS runs (run_id, seq) ON files.run_id = runs.run_id GROUP BY ALL ORDER BY ALL",
         (),
-        None,
     )
     database.close()
     assert counted_rows.to_pylist() == [{"seq": seq, "n": ROWS // RUNS} for seq in range(RUNS)]

@@ -130,7 +130,7 @@ def test_no_statement_finds_a_way_out(
     for statement in ways_out(folder):
         sql = statement.replace("$P", str(server.getsockname()[1]))
         with pytest.raises(NotAStatement) as refusal:
-            answer(views, sql, 10, seconds=5)
+            answer(views, sql, 10)
         assert SECRET not in str(refusal.value), sql
     assert files_below(folder) == before and not any(tmp_path.iterdir())
     with pytest.raises(TimeoutError):
@@ -147,7 +147,7 @@ def test_duckdb_refuses_as_well_what_our_check_would_let_through(
         if "POINTER" in sql:
             continue
         try:
-            answers.append(str(views.query(sql, seconds=5).to_pylist()))
+            answers.append(str(views.query(sql).to_pylist()))
         except SlackwaterError as error:
             answers.append(str(error))
     assert answers and not any(SECRET in one for one in answers)
@@ -229,12 +229,6 @@ def test_ctrl_c_stops_a_statement(views: LineageViews, interruptions: None) -> N
     threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         views.query(ENDLESS)
-    assert answer(views, "SELECT 1", 1).rows.num_rows == 1
-
-
-def test_a_statement_that_takes_too_long_is_stopped(views: LineageViews) -> None:
-    with pytest.raises(NotAStatement, match=r"stopped after 0\.1 s"):
-        answer(views, ENDLESS, 1, seconds=0.1)
     assert answer(views, "SELECT 1", 1).rows.num_rows == 1
 
 

@@ -11,8 +11,10 @@ from typing import Any
 import pyarrow.compute as pc
 
 from slackwater.inspection.windows.lineage_as_of import LineageAsOf
-from slackwater.inspection.windows.window_search import WindowColumns, condition_of
-from slackwater.tables.arrow_values import python_rows
+from slackwater.inspection.windows.window_search import BOUNDS, WindowColumns, condition_of
+from slackwater.tables.python_rows import python_rows
+
+_OWN_COLUMNS = ("elements", "firings", "last_fired_at", "cleanup_time", "first_arrival", "last_arrival")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,30 +76,19 @@ def parked_window(
         user_state=_value_of_json(row["user_state"]),
         timers=tuple(timers),
         states=tuple(_states(lineage, {name: row[name] for name in lineage.window_columns})),
-        **{
-            name: row[name]
-            for name in (
-                "elements",
-                "firings",
-                "last_fired_at",
-                "cleanup_time",
-                "first_arrival",
-                "last_arrival",
-            )
-        },
+        **{name: row[name] for name in _OWN_COLUMNS},
     )
 
 
 def _states(lineage: LineageAsOf, window: WindowColumns) -> list[KeptState]:
-    names = {
-        name: name.replace("window_", "namespace_", 1)
-        if name in ("window_start", "window_end")
-        else f"namespace_{name}"
-        for name in window
-    }
     if all(value is None for value in window.values()):
         return []
-    condition, _ = condition_of({names[name]: value for name, value in window.items()})
+    condition, _ = condition_of(
+        {
+            f"namespace_{name.removeprefix('window_') if name in BOUNDS else name}": value
+            for name, value in window.items()
+        }
+    )
     rows = lineage.key_rows.parked_rows("keyed_state", lineage.owner, condition)
     counts = pc.value_counts(rows.column("state_name")).to_pylist()
     return [KeptState(state_name=count["values"], rows=count["counts"]) for count in counts]

@@ -146,13 +146,8 @@ def _elements_of_key(lineage: LineageAsOf, scan: SliceScan) -> pa.Table | None:
     for group in scan.groups():
         for batch in scan.read(group):
             elements = judge.judge_batch(batch, quarantine=False).elements
-            conditions = [
-                pc.equal(elements.column(name), value) for name, value in lineage.key_rows.scalars.items()
-            ]
-            for condition in conditions[:1]:
-                for other in conditions[1:]:
-                    condition = pc.and_(condition, other)
-                elements = elements.filter(condition)
+            for name, value in lineage.key_rows.scalars.items():
+                elements = elements.filter(pc.equal(elements.column(name), value))
             parts.append(elements)
     return pa.concat_tables(parts) if parts else None
 

@@ -2,7 +2,7 @@
 firings, and when rows arrived.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -32,15 +32,20 @@ def watermark_points(
     in order of the clock.
     """
     moments = [
-        *_of_runs(lineage, start, cleanup_time),
+        *_points_of_runs(lineage, start, cleanup_time),
         *((firing.clock, firing.watermark) for firing in firings),
         *((row.arrival_time, row.watermark) for row in elements.late_rows),
         *((row.arrival_time, row.watermark) for row in elements.rows or ()),
     ]
-    return sorted(_points(moments))
+    points = {
+        WatermarkPoint(clock, watermark)
+        for clock, watermark in moments
+        if clock is not None and watermark is not None
+    }
+    return sorted(points)
 
 
-def _of_runs(
+def _points_of_runs(
     lineage: LineageAsOf, start: datetime | None, cleanup_time: datetime | None
 ) -> Iterator[tuple[datetime | None, datetime | None]]:
     runs = list(islice(lineage.runs_that_may_hold(start, None), _MOST_RUNS))[::-1]
@@ -49,11 +54,3 @@ def _of_runs(
         yield run.slice_end, run.watermark_out
         if None not in (cleanup_time, run.watermark_out) and run.watermark_out >= cleanup_time:  # type: ignore[operator]
             return
-
-
-def _points(moments: Iterable[tuple[datetime | None, datetime | None]]) -> set[WatermarkPoint]:
-    return {
-        WatermarkPoint(clock, watermark)
-        for clock, watermark in moments
-        if clock is not None and watermark is not None
-    }

@@ -79,35 +79,6 @@ class WindowFiring:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WindowCorrection:
-    """One change of a published row of the window, as in `corrections`. `window`: of sessions it may be one
-    that was absorbed. `old`, `new`: None for an insert or a withdrawal.
-    """
-
-    seq: int
-    window: WindowColumns
-    ordinal: int
-    firing: int
-    kind: str
-    revision: int
-    op: str
-    cause: str
-    old: Mapping[str, Any] | None
-    new: Mapping[str, Any] | None
-    at: datetime
-
-    @property
-    def changed_values(self) -> dict[str, tuple[Any, Any]]:
-        """Result → (old, new), of those that differ."""
-        old, new = self.old or {}, self.new or {}
-        return {
-            name: (old.get(name), new.get(name))
-            for name in (self.new or self.old or {})
-            if old.get(name) != new.get(name)
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
 class AbsorbedWindow:
     """A window that had fired before a merge made it part of this one.
 
@@ -126,7 +97,7 @@ class AbsorbedWindow:
 
 
 def firings_of(
-    lineage: LineageAsOf, window: WindowColumns, corrections: Sequence[WindowCorrection]
+    lineage: LineageAsOf, window: WindowColumns, corrections: Sequence[Mapping[str, Any]]
 ) -> list[WindowFiring]:
     """Every pane of the window and of the windows that it covers, live ones first, each group oldest first.
     Rows that were staged and never committed are no panes.
@@ -135,7 +106,7 @@ def firings_of(
     rows = python_rows(lineage.key_rows.read("panes", condition, *bounds))
     runs = {run_id: lineage.run_of(run_id) for run_id in {row["run_id"] for row in rows}}
     standings = _standings(lineage, [run for run in runs.values() if run is not None])
-    causes = {(item.seq, item.firing, item.ordinal): item.cause for item in corrections}
+    causes = {(row["seq"], row["firing"], row["ordinal"]): row["cause"] for row in corrections}
     columns, places = lineage.window_columns, lineage.places
     firings = []
     for row in rows:
@@ -201,23 +172,27 @@ def _brought_by(run: LedgerRow, cause: str | None) -> str:
     return "run" if run.branch == MAIN else "restatement"
 
 
-def corrections_of(lineage: LineageAsOf, window: WindowColumns) -> list[WindowCorrection]:
+def corrections_of(lineage: LineageAsOf, window: WindowColumns) -> list[dict[str, Any]]:
+    """The changes of published rows of the window, as in `corrections`, each with its `window`: of sessions
+    it may be one that was absorbed. `old` and `new` are None for an insert or a withdrawal.
+    """
     condition, bounds = condition_within(window) if merges(lineage) else condition_of(window)
     rows = python_rows(lineage.key_rows.read("corrections", condition, *bounds))
     corrections = [
-        WindowCorrection(
-            window={name: row[name] for name in lineage.window_columns},
-            old=row["old"] if row["op"] != "insert" else None,
-            new=row["new"] if row["op"] != "withdraw" else None,
-            **{
-                name: row[name]
-                for name in ("seq", "ordinal", "firing", "kind", "revision", "op", "cause", "at")
-            },
-        )
+        {
+            "seq": row["seq"],
+            "window": {name: row[name] for name in lineage.window_columns},
+            **{name: row[name] for name in ("ordinal", "firing", "kind", "revision", "op", "cause")},
+            "old": row["old"] if row["op"] != "insert" else None,
+            "new": row["new"] if row["op"] != "withdraw" else None,
+            "at": row["at"],
+        }
         for row in rows
         if row["seq"] <= lineage.head.seq
     ]
-    return sorted(corrections, key=lambda item: (item.seq, item.op != "withdraw", item.firing, item.ordinal))
+    return sorted(
+        corrections, key=lambda row: (row["seq"], row["op"] != "withdraw", row["firing"], row["ordinal"])
+    )
 
 
 def published_rows(lineage: LineageAsOf, window: WindowColumns) -> list[dict[str, Any]]:
@@ -235,13 +210,11 @@ def absorbed_windows(firings: Sequence[WindowFiring], window: WindowColumns) -> 
     by_window = sorted(others, key=lambda firing: [str(value) for value in firing.window.values()])
     for _, group in groupby(by_window, key=lambda firing: tuple(firing.window.values())):
         panes = list(group)
-        newest = panes[-1]
-        emitted_panes = [pane for pane in panes if not pane.is_withdrawal]
-        is_withdrawn = newest.is_withdrawal
+        newest, emitted_panes = panes[-1], [pane for pane in panes if not pane.is_withdrawal]
         yield AbsorbedWindow(
             window=newest.window,
             firings=len({(pane.seq, pane.firing) for pane in emitted_panes}),
             elements=emitted_panes[-1].elements if emitted_panes else None,
-            absorbed_at=newest.clock if is_withdrawn else None,
+            absorbed_at=newest.clock if newest.is_withdrawal else None,
             seq=newest.seq,
         )

@@ -23,7 +23,6 @@ from slackwater.inspection.windows.window_elements import (
 )
 from slackwater.inspection.windows.window_firings import (
     AbsorbedWindow,
-    WindowCorrection,
     WindowFiring,
     absorbed_windows,
     corrections_of,
@@ -119,7 +118,7 @@ class WindowExplanation:
     firings: Sequence[WindowFiring]
     replaced_firings: Sequence[WindowFiring]
     absorbed_windows: Sequence[AbsorbedWindow]
-    corrections: Sequence[WindowCorrection]
+    corrections: Sequence[Mapping[str, Any]]
     published_rows: Sequence[Mapping[str, Any]]
     parked_state: ParkedWindow | None
     waits_for: WaitsFor
@@ -304,14 +303,7 @@ def _stopped_slice(lineage: LineageAsOf, head: LedgerRow) -> StoppedSlice | None
     newest = attempts[-1] if attempts else None
     if newest is None or newest.outcome in ("committed", "lost"):
         return None
-    return StoppedSlice(
-        run_id=newest.run_id,
-        slice_start=newest.slice_start,
-        slice_end=newest.slice_end,
-        outcome=newest.outcome,
-        step=newest.step,
-        error=newest.error,
-    )
+    return StoppedSlice(**{field.name: getattr(newest, field.name) for field in fields(StoppedSlice)})
 
 
 def _plain(value: Any) -> Any:

@@ -88,7 +88,7 @@ def condition_of(window: WindowColumns) -> tuple[pc.Expression, tuple[Within, ..
 def condition_within(window: WindowColumns) -> tuple[pc.Expression, tuple[Within, ...]]:
     """The condition that a row is of this window or of one that it covers, and the bounds of such rows."""
     start, end = window["window_start"], window["window_end"]
-    others = [pc.field(name) == pa.scalar(value) for name, value in window.items() if name not in all_bounds]
+    others = [pc.field(name) == pa.scalar(value) for name, value in window.items() if name not in BOUNDS]
     condition = (pc.field("window_start") >= start) & (pc.field("window_end") <= end)
     return reduce(and_, others, condition), (
         Within("window_start", start, end),
@@ -96,7 +96,7 @@ def condition_within(window: WindowColumns) -> tuple[pc.Expression, tuple[Within
     )
 
 
-all_bounds = frozenset({"window_start", "window_end"})
+BOUNDS = frozenset({"window_start", "window_end"})
 
 
 def find_window(lineage: LineageAsOf, name: WindowName) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def _was_committed(lineage: LineageAsOf, row: Mapping[str, Any]) -> bool:
 def _check_name(lineage: LineageAsOf, name: WindowName) -> None:
     pipeline = lineage.pipeline
     identifying = identifying_columns(pipeline)
-    is_named_by_instant = bool(all_bounds & set(identifying))
+    is_named_by_instant = bool(BOUNDS & set(identifying))
     if name.instant is None and is_named_by_instant:
         raise UsageError(
             f"{pipeline.name}: name the window with --window and its "
@@ -143,7 +143,7 @@ def _check_name(lineage: LineageAsOf, name: WindowName) -> None:
             f"{pipeline.name}: its windows have no bounds: a key has one window for all time. Leave --window "
             "out."
         )
-    declared_columns = [column for column in all_columns(pipeline) if column not in all_bounds]
+    declared_columns = [column for column in all_columns(pipeline) if column not in BOUNDS]
     unknown = [column for column in name.columns if column not in declared_columns]
     if unknown:
         raise UsageError(
@@ -248,7 +248,7 @@ def _only(lineage: LineageAsOf, name: WindowName, windows: Sequence[dict[str, An
         return windows[0]
     texts = ", ".join(window_text(window) for window in windows[:_NEAREST])
     columns = [
-        column for column in lineage.window_columns if column not in all_bounds and column not in name.columns
+        column for column in lineage.window_columns if column not in BOUNDS and column not in name.columns
     ]
     advice = f" Name one with --column {columns[0]}=VALUE." if columns else ""
     raise SeveralWindows(
@@ -267,7 +267,7 @@ def window_text(window: WindowColumns) -> str:
         if end is None
         else f"until {time_text(end)}"
     )
-    others = [plain_text(str(value)) for name, value in window.items() if name not in all_bounds]
+    others = [plain_text(str(value)) for name, value in window.items() if name not in BOUNDS]
     return " ".join([bounds, *others])
 
 

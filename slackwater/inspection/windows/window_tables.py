@@ -85,7 +85,7 @@ def absorbed_table(life: WindowExplanation) -> AnswerTable:
 
 
 def corrections_table(life: WindowExplanation) -> AnswerTable:
-    has_several_windows = len({tuple(one.window.values()) for one in life.corrections}) > 1
+    has_several_windows = len({tuple(row["window"].values()) for row in life.corrections}) > 1
     return AnswerTable(
         title="What was published",
         columns=[
@@ -99,12 +99,12 @@ def corrections_table(life: WindowExplanation) -> AnswerTable:
         ],
         rows=[
             {
-                **vars(one),
-                **_bounds(one.window),
-                "values": change_text(vars(one)),
-                "cause": cause_text(one.cause),
+                **row,
+                **_bounds(row["window"]),
+                "values": change_text(row),
+                "cause": cause_text(row["cause"]),
             }
-            for one in life.corrections
+            for row in life.corrections
         ],
         empty="Nothing was published of it.",
     )

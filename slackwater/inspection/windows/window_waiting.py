@@ -91,32 +91,22 @@ def waits_for(
     """What a window waits for, by its row in the snapshot (None: it is not open) and its pending timers."""
     progress = lineage.progress()
     totals = progress[0] if progress else {"watermark": None, "clock": None}
-    clock = totals["clock"]
-    if window is None:
-        return WaitsFor(awaits=NextEvent.NOTHING, present=totals["watermark"], clock=clock)
-    firing_timers = [timer for timer in timers if timer["purpose"] != "cleanup"]
+    waiting = WaitsFor(awaits=NextEvent.NOTHING, present=totals["watermark"], clock=totals["clock"])
     trigger = lineage.pipeline.effective_trigger
-    if isinstance(trigger.innermost, NeverTrigger):
-        return WaitsFor(awaits=NextEvent.NOTHING, present=totals["watermark"], clock=clock)
-    if firing_timers or trigger.fires_on_timers:
-        awaits = NextEvent.FIRING if firing_timers else NextEvent.CLEANUP
-        candidates = firing_timers or list(timers)
-    else:
-        awaits, candidates = NextEvent.ELEMENTS, []
-    if awaits is NextEvent.ELEMENTS:
-        return WaitsFor(
-            awaits=awaits,
-            present=totals["watermark"],
-            clock=clock,
-            elements_needed=_elements_needed(lineage, window),
-        )
-    if not candidates:
-        return WaitsFor(awaits=NextEvent.NOTHING, present=totals["watermark"], clock=clock)
-    timer = min(candidates, key=lambda one: (one["time"] is None, one["time"]))
-    waiting = WaitsFor(awaits=awaits, domain=timer["domain"], needed_time=timer["time"], clock=clock)
+    if window is None or isinstance(trigger.innermost, NeverTrigger):
+        return waiting
+    firing_timers = [timer for timer in timers if timer["purpose"] != "cleanup"]
+    if not firing_timers and not trigger.fires_on_timers:
+        elements_needed = _elements_needed(lineage, window)
+        return replace(waiting, awaits=NextEvent.ELEMENTS, elements_needed=elements_needed)
+    if not timers:
+        return waiting
+    timer = min(firing_timers or timers, key=lambda one: (one["time"] is None, one["time"]))
+    awaits = NextEvent.FIRING if firing_timers else NextEvent.CLEANUP
+    waiting = replace(waiting, awaits=awaits, domain=timer["domain"], needed_time=timer["time"])
     if timer["domain"] == "processing":
-        return replace(waiting, present=clock)
-    return _of_event_time(lineage, replace(waiting, present=totals["watermark"]), progress)
+        return replace(waiting, present=waiting.clock)
+    return _add_holders(lineage, waiting, progress)
 
 
 def _elements_needed(lineage: LineageAsOf, window: Mapping[str, Any]) -> int | None:
@@ -130,40 +120,32 @@ def _elements_needed(lineage: LineageAsOf, window: Mapping[str, Any]) -> int | N
     )
 
 
-def _of_event_time(
-    lineage: LineageAsOf, waiting: WaitsFor, progress: Sequence[Mapping[str, Any]]
-) -> WaitsFor:
+def _add_holders(lineage: LineageAsOf, waiting: WaitsFor, progress: Sequence[Mapping[str, Any]]) -> WaitsFor:
+    """Say which source partitions hold the watermark back, for a window that waits for event time."""
     strategy, partitions = lineage.pipeline.watermarks, progress[1:]
     active = [row for row in partitions if is_active(row, progress[0], strategy)]
+    waiting = replace(waiting, is_idle=bool(partitions) and not active)
     needed_time = waiting.needed_time
     if needed_time is None:
-        return replace(waiting, is_idle=bool(partitions) and not active)
-    slow = [
-        row
-        for row in active
-        if (watermark := allowed_watermark(row, strategy)) is None or watermark < needed_time
-    ]
-    slow.sort(
-        key=lambda row: (allowed_watermark(row, strategy) or row["max_event_time"], row["source_partition"])
-    )
-    standstills = _standstills(lineage, slow)
+        return waiting
+    watermarks = [(row, allowed_watermark(row, strategy)) for row in active]
+    slow = [(row, watermark) for row, watermark in watermarks if watermark is None or watermark < needed_time]
+    slow.sort(key=lambda one: (one[1] or one[0]["max_event_time"], one[0]["source_partition"]))
+    standstills = _standstills(lineage, [row for row, _ in slow])
     needed_event_time = None
     if strategy.kind in ("bounded_out_of_orderness", "monotonous"):
         needed_event_time = needed_time + (strategy.out_of_orderness_ms + 1) * MILLISECOND
     return replace(
         waiting,
-        is_idle=bool(partitions) and not active,
         needed_event_time=needed_event_time,
         held_back_by=tuple(
             SlowPartition(
-                source_partition=row["source_partition"],
-                watermark=allowed_watermark(row, strategy),
-                max_event_time=row["max_event_time"],
-                last_arrival=row["last_arrival"],
+                **{name: row[name] for name in ("source_partition", "max_event_time", "last_arrival")},
+                watermark=watermark,
                 since=standstills[row["source_partition"]],
                 idle_from=_idle_from(row["last_arrival"], strategy),
             )
-            for row in slow
+            for row, watermark in slow
         ),
     )
 
@@ -183,12 +165,10 @@ def allowed_watermark(row: Mapping[str, Any], strategy: WatermarkStrategy) -> da
     carried one, where rows carry watermarks, and where there are no watermarks at all.
     """
     if strategy.kind == "punctuated":
-        watermark: datetime | None = row.get("carried_watermark")
-        return watermark
+        return row.get("carried_watermark")
     if strategy.kind == "no_watermarks":
         return None
-    watermark_of_events: datetime = row["max_event_time"] - (strategy.out_of_orderness_ms + 1) * MILLISECOND
-    return watermark_of_events
+    return row["max_event_time"] - (strategy.out_of_orderness_ms + 1) * MILLISECOND
 
 
 def _idle_from(last_arrival: datetime, strategy: WatermarkStrategy) -> datetime | None:

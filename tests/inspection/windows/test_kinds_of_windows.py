@@ -137,7 +137,7 @@ def test_an_absorbed_session_is_found_as_the_one_that_holds_it(tmp_path: Path) -
         (moment(8.5), "late row"),
     ]
     assert [row.event_time for row in life.elements.rows or ()] == [moment(1), moment(3), moment(2)]
-    assert [(one.op, one.cause) for one in life.corrections] == [
+    assert [(one["op"], one["cause"]) for one in life.corrections] == [
         ("insert", "first"),
         ("withdraw", "merge"),
         ("insert", "late"),
@@ -158,9 +158,11 @@ def test_a_restated_window_shows_the_firings_that_count_and_says_which_do_not(tm
     ]
     assert [(one.seq, one.standing, one.elements) for one in life.replaced_firings] == [(1, "replaced", 2)]
     assert "Other runs have replaced run 1" in " ".join(further_sentences(life))
-    assert [(one.cause, one.changed_values.get("total")) for one in life.corrections] == [
-        ("first", (None, 2)),
-        ("restatement", (2, 102)),
+    assert [
+        (one["cause"], one["old"] and one["old"]["total"], one["new"]["total"]) for one in life.corrections
+    ] == [
+        ("first", None, 2),
+        ("restatement", 2, 102),
     ]
     before = explained(world, 2, at="1")
     assert [(one.seq, one.elements) for one in before.firings] == [(1, 2)]

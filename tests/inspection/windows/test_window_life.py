@@ -207,9 +207,9 @@ def check_firings(life: WindowExplanation, outcome: Outcome, key: Any, window: W
         dict(pane.results or {}) for pane in outcome.published if (pane.key, pane.window) == (key, window)
     ]
     assert [{name: row[name] for name in ("n", "total")} for row in life.published_rows] == published
-    own = [one for one in life.corrections if dict(one.window) == dict(life.window.columns)]
-    assert [one.old for one in own[1:]] == [one.new for one in own[:-1]]
-    assert [dict(one.new or {}) for one in own[-1:]] == published
+    own = [one for one in life.corrections if one["window"] == dict(life.window.columns)]
+    assert [one["old"] for one in own[1:]] == [one["new"] for one in own[:-1]]
+    assert [dict(one["new"] or {}) for one in own[-1:]] == published
 
 
 def check_waiting(life: WindowExplanation, outcome: Outcome, key: Any, window: Window) -> None:

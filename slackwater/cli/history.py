@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     metavar="START",
     help="only the window that starts then (of a process function: the rows with this timestamp)",
 )
-@click.option(
-    "--run", "seq", type=options.SEQ, metavar="SEQ", help="only what this row of the ledger changed"
-)
+@options.run("only what this row of the ledger changed")
 @click.option(
     "--elements",
     is_flag=True,
@@ -74,9 +72,7 @@ def command(
         )
     question = HistoryQuestion(key=key, window_ms=window_ms, seq=seq, limit=output.row_limit)
     history = history_of(inspection, question)
-    rows_by_change = None
-    if elements:
-        rows_by_change = _causing_rows(pipeline, inspection, key, history)
+    rows_by_change = _causing_rows(pipeline, inspection, key, history) if elements else None
     if output.is_json:
         rows = [
             _json_row(change, None if rows_by_change is None else rows_by_change[place])
@@ -139,15 +135,15 @@ def _show_causing_rows(
             "what": "taken in" if cause.is_taken else "left out",
             "event_time": cause.row.event_time,
             "arrival_time": cause.row.arrival_time,
-            "row": dict(cause.row.values) if output.is_json else source_row_text(cause.row.values),
+            "row": source_row_text(cause.row.values),
         }
         for change, causes in zip(history.changes, rows_by_change, strict=True)
         for cause in causes
     ]
     columns = [
         Column("seq", "id"),
-        Column("what", heading="what"),
-        *(Column("event_time"), Column("arrival_time"), Column("row", "text")),
+        *map(Column, ("what", "event_time", "arrival_time")),
+        Column("row", "text"),
     ]
     empty = "No row of the source differs."
     printing.show(rows, columns, output, empty=empty, title="\nRows of the source")
@@ -157,19 +153,15 @@ def _json_row(change: "PublishedChange", causes: "Sequence[CausingRow] | None") 
     from slackwater.inspection.changes.change_reason import reason_of
 
     brought_by = change.brought_by
+    names = ("timestamp", "ordinal", "kind", "firing", "revision", "op", "cause", "old", "new")
     return {
         "seq": change.seq,
         "at": change.at,
         "row_kind": brought_by.kind,
-        "slice_start": brought_by.slice_start,
-        "slice_end": brought_by.slice_end,
-        "verdict": brought_by.verdict,
+        **{name: getattr(brought_by, name) for name in ("slice_start", "slice_end", "verdict")},
         "key": dict(change.key),
         **change.window,
-        **{
-            name: getattr(change, name)
-            for name in ("timestamp", "ordinal", "kind", "firing", "revision", "op", "cause", "old", "new")
-        },
+        **{name: getattr(change, name) for name in names},
         "why": reason_of(change),
         "before": None if change.before is None else vars(change.before),
         "after": None if change.after is None else vars(change.after),
@@ -177,9 +169,9 @@ def _json_row(change: "PublishedChange", causes: "Sequence[CausingRow] | None") 
         "absorbed_by": change.absorbed_by,
         "moved_count": change.moved_count,
         "moved_rows": [vars(row) for row in change.moved_rows],
-        **({} if causes is None else {"source_rows": [_source_row(cause) for cause in causes]}),
+        **(
+            {}
+            if causes is None
+            else {"source_rows": [{"is_taken": one.is_taken, **vars(one.row)} for one in causes]}
+        ),
     }
-
-
-def _source_row(cause: "CausingRow") -> dict[str, Any]:
-    return {"is_taken": cause.is_taken, **vars(cause.row)}

@@ -5,12 +5,11 @@ shows as one left out and one taken in.
 Sources are not keyed, so every row of the slices in question is read.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from slackwater.inspection.changes.published_change import PublishedChange
+from slackwater.inspection.changes.published_change import PublishedChange, without
 from slackwater.inspection.windows.key_rows import KeyRows
 from slackwater.inspection.windows.lineage_as_of import LineageAsOf
 from slackwater.inspection.windows.source_rows import RowOfWindow, rows_of_run
@@ -52,8 +51,8 @@ class CausingRows:
             for runs in (before, after)
         )
         changes = [
-            *(CausingRow(True, row) for row in _without(rows_after, rows_before)),
-            *(CausingRow(False, row) for row in _without(rows_before, rows_after)),
+            *(CausingRow(True, row) for row in without(rows_after, rows_before, _content)),
+            *(CausingRow(False, row) for row in without(rows_before, rows_after, _content)),
         ]
         return sorted(changes, key=lambda one: (one.row.arrival_time, one.row.event_time, one.is_taken))
 
@@ -78,16 +77,6 @@ class CausingRows:
             rows = rows_of_run(lineage, self.warehouse, run, change.window)
             self._rows_of_runs[run.seq] = [row for row in rows if not row.is_late]
         return self._rows_of_runs[run.seq]
-
-
-def _without(rows: Iterable[RowOfWindow], others: Iterable[RowOfWindow]) -> Iterator[RowOfWindow]:
-    """`rows` without the rows that `others` have as well, as often as they have them."""
-    counts = Counter(map(_content, others))
-    for row in rows:
-        if counts[_content(row)]:
-            counts[_content(row)] -= 1
-        else:
-            yield row
 
 
 def _content(row: RowOfWindow) -> str:

@@ -9,17 +9,20 @@ arrival made it fire; `late_events` has the rows that one of two runs has droppe
 Reads no source.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-import pyarrow as pa
-
 from slackwater.inspection.change_text import are_equal
-from slackwater.inspection.changes.published_change import Emission, MovedRow, PublishedChange
+from slackwater.inspection.changes.published_change import (
+    CORRECTION_COLUMNS,
+    Emission,
+    MovedRow,
+    PublishedChange,
+    without,
+)
 from slackwater.inspection.sql.views import LineageViews
 from slackwater.tables.arrow_values import python_rows
 from slackwater.tables.ledger.rows import RUN_KINDS, LedgerRow
@@ -31,16 +34,7 @@ _PANES = 20_000
 _LATE_ROWS = 10_000
 # Of the rows that have caused a change, so many are kept.
 ROWS_KEPT = 20
-_PANE_COLUMNS = (
-    "ordinal",
-    "timestamp",
-    "firing",
-    "kind",
-    "elements",
-    "watermark",
-    "tick_end",
-    "cause_arrival",
-)
+_EMISSION_COLUMNS = ("firing", "kind", "elements", "watermark", "tick_end", "cause_arrival")
 _LATE_COLUMNS = frozenset(
     {"run_id", "key_group", "event_time", "arrival_time", "windows", "late_by_ms", "watermark"}
 )
@@ -71,13 +65,7 @@ class ChangeCauses:
                 brought_by=self.rows[row["seq"]],
                 key={name: row[name] for name in self.keys},
                 window={name: row[name] for name in self.windows},
-                **{
-                    name: row[name]
-                    for name in ("seq", "at", "timestamp", "ordinal", "firing", "kind", "revision", "op")
-                },
-                cause=row["cause"],
-                old=row["old"],
-                new=row["new"],
+                **{name: row[name] for name in CORRECTION_COLUMNS},
             )
             yield self._with_cause(change)
 
@@ -86,7 +74,8 @@ class ChangeCauses:
         if change.is_of_a_run:
             live_before = tuple(seq for seq in live_after if seq != change.seq)
         else:
-            live_before = self._live_before(change.brought_by)
+            parent = self._row(change.brought_by.parent_seq)
+            live_before = () if parent is None else seqs_of(parent.live)
         before = self._emission(change, live_before, change.old) if change.old is not None else None
         after = self._emission(change, live_after, change.new)
         if change.is_of_a_run:
@@ -103,25 +92,16 @@ class ChangeCauses:
             change,
             before=before,
             after=after,
-            run_before=self._row(before),
-            run_after=self._row(after),
+            run_before=None if before is None else self._row(before.seq),
+            run_after=None if after is None else self._row(after.seq),
             moved_count=len(moved_rows),
             moved_rows=moved_rows[:ROWS_KEPT],
         )
 
-    def _live_before(self, row: LedgerRow) -> tuple[int, ...]:
-        if row.parent_seq is None:
-            return ()
-        if row.parent_seq not in self.rows:
-            self.rows[row.parent_seq] = self.ledger.row(row.parent_seq)
-        return seqs_of(self.rows[row.parent_seq].live)
-
-    def _row(self, emission: Emission | None) -> LedgerRow | None:
-        if emission is None:
-            return None
-        if emission.seq not in self.rows:
-            self.rows[emission.seq] = self.ledger.row(emission.seq)
-        return self.rows[emission.seq]
+    def _row(self, seq: int | None) -> LedgerRow | None:
+        if seq is not None and seq not in self.rows:
+            self.rows[seq] = self.ledger.row(seq)
+        return None if seq is None else self.rows[seq]
 
     def _emission(
         self, change: PublishedChange, live: Sequence[int], values: Mapping[str, Any] | None
@@ -134,8 +114,7 @@ class ChangeCauses:
         if not panes:
             return None
         pane = max(panes, key=lambda pane: (_has_values(pane, values), places[pane[_SEQ]], pane["firing"]))
-        names = ("firing", "kind", "elements", "watermark", "tick_end", "cause_arrival")
-        return Emission(seq=pane[_SEQ], **{name: pane[name] for name in names})
+        return Emission(seq=pane[_SEQ], **{name: pane[name] for name in _EMISSION_COLUMNS})
 
     def _panes_of(self, change: PublishedChange) -> list[dict[str, Any]]:
         panes = self._panes.get(_identity(change.window, change.timestamp), [])
@@ -176,31 +155,31 @@ class ChangeCauses:
         of its run. Panes of uncommitted runs are left out.
         """
         results = {name for row in self.corrections for name in (row["new"] or row["old"] or {})}
-        names = ", ".join(
-            quoted(name) for name in ("run_id", *self.windows, *_PANE_COLUMNS, *sorted(results))
-        )
-        rows = python_rows(self._rows_around(f"SELECT {names} FROM panes", "ORDER BY firing DESC", _PANES))
-        seqs = self._seqs
+        columns = ["run_id", *self.windows, "ordinal", "timestamp", *_EMISSION_COLUMNS, *sorted(results)]
+        starts = [row["window_start"] for row in self.corrections]
+        bounds = []
+        if None not in starts:
+            ends = (row["window_end"] for row in self.corrections)
+            bounds = [("window_start <= ?", max(ends)), ("window_end >= ?", min(starts))]
         panes: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-        for row in rows:
-            if row["run_id"] in seqs:
-                identity = _identity({name: row[name] for name in self.windows}, row["timestamp"])
-                panes.setdefault(identity, []).append(row | {_SEQ: seqs[row["run_id"]]})
+        for row in self._rows("panes", columns, bounds, f"firing DESC LIMIT {_PANES}"):
+            identity = _identity({name: row[name] for name in self.windows}, row["timestamp"])
+            panes.setdefault(identity, []).append(row)
         return panes
 
-    @cached_property
-    def _seqs(self) -> Mapping[str, int]:
-        return self.inspection.tables.ledger.seqs_by_run_id()
-
-    def _rows_around(self, select: str, order: str, limit: int) -> pa.Table:
+    def _rows(
+        self, view: str, columns: Sequence[str], bounds: Sequence[tuple[str, datetime]], order: str
+    ) -> Iterator[dict[str, Any]]:
+        """The rows of the key that committed runs have written, each with the seq of its run."""
         conditions, parameters = self.key_condition
-        starts = [row["window_start"] for row in self.corrections if row["window_start"] is not None]
-        ends = [row["window_end"] for row in self.corrections if row["window_end"] is not None]
-        if starts and len(starts) == len(self.corrections):
-            conditions = [*conditions, "window_start <= ?", "window_end >= ?"]
-            parameters = [*parameters, max(ends), min(starts)]
-        where = " AND ".join(conditions) or "true"
-        return self.views.query(f"{select} WHERE {where} {order} LIMIT {limit}", parameters)
+        where = " AND ".join([*conditions, *(condition for condition, _ in bounds)]) or "true"
+        names = ", ".join(map(quoted, columns)) or "*"
+        rows = self.views.query(
+            f"SELECT {names} FROM {view} WHERE {where} ORDER BY {order}",
+            [*parameters, *(bound for _, bound in bounds)],
+        )
+        seqs = self.ledger.seqs_by_run_id()
+        return (row | {_SEQ: seqs[row["run_id"]]} for row in python_rows(rows) if row["run_id"] in seqs)
 
     def _moved_rows(
         self, change: PublishedChange, live_before: set[int], live_after: set[int]
@@ -210,8 +189,8 @@ class ChangeCauses:
         before = [row for row in rows if row[_SEQ] in live_before - live_after]
         after = [row for row in rows if row[_SEQ] in live_after - live_before]
         return [
-            *_as_moved_rows(_without(before, after), self.keys, is_taken=True),
-            *_as_moved_rows(_without(after, before), self.keys, is_taken=False),
+            *_as_moved_rows(without(before, after, _times), self.keys, is_taken=True),
+            *_as_moved_rows(without(after, before, _times), self.keys, is_taken=False),
         ]
 
     @cached_property
@@ -220,20 +199,16 @@ class ChangeCauses:
         time of the windows that ledger rows have changed.
         """
         windows = [row for row in self.corrections if self.rows[row["seq"]].kind not in RUN_KINDS]
-        conditions, parameters = self.key_condition
         starts = [row["window_start"] for row in windows]
+        bounds = []
         if windows and None not in starts and len(self.windows) == len(("window_start", "window_end")):
-            conditions = [*conditions, "event_time >= ?", "event_time < ?"]
-            parameters = [*parameters, min(starts), max(row["window_end"] for row in windows)]
-        where = " AND ".join(conditions) or "true"
-        sql = f"SELECT * FROM late_events WHERE {where} ORDER BY arrival_time LIMIT {_LATE_ROWS}"
+            last_end = max(row["window_end"] for row in windows)
+            bounds = [("event_time >= ?", min(starts)), ("event_time < ?", last_end)]
         late_rows: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-        for row in python_rows(self.views.query(sql, parameters)):
-            if row["run_id"] not in self._seqs:
-                continue
+        for row in self._rows("late_events", (), bounds, f"arrival_time LIMIT {_LATE_ROWS}"):
             for window in row["windows"] or ():
                 identity = (window["start"], window["end"], *(list(window.values())[2:]), None)
-                late_rows.setdefault(identity, []).append(row | {_SEQ: self._seqs[row["run_id"]]})
+                late_rows.setdefault(identity, []).append(row)
         return late_rows
 
 
@@ -246,16 +221,8 @@ def _has_values(pane: Mapping[str, Any], values: Mapping[str, Any] | None) -> bo
     return values is not None and all(are_equal(pane[name], value) for name, value in values.items())
 
 
-def _without(rows: Iterable[dict[str, Any]], others: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    counts = Counter((row["event_time"], row["arrival_time"]) for row in others)
-    unmatched_rows = []
-    for row in rows:
-        times = row["event_time"], row["arrival_time"]
-        if counts[times]:
-            counts[times] -= 1
-        else:
-            unmatched_rows.append(row)
-    return unmatched_rows
+def _times(row: Mapping[str, Any]) -> tuple[datetime, datetime]:
+    return row["event_time"], row["arrival_time"]
 
 
 def _as_moved_rows(
@@ -263,9 +230,4 @@ def _as_moved_rows(
 ) -> Iterator[MovedRow]:
     for row in rows:
         values = {name: value for name, value in row.items() if name not in (*_LATE_COLUMNS, *keys, _SEQ)}
-        yield MovedRow(
-            is_taken=is_taken,
-            event_time=row["event_time"],
-            arrival_time=row["arrival_time"],
-            values=values,
-        )
+        yield MovedRow(is_taken, *_times(row), values)

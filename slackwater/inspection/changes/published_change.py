@@ -1,11 +1,32 @@
 """One change of a published row, old → new, with what caused it. Values only."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from slackwater.tables.ledger.rows import RUN_KINDS, LedgerRow
+
+# The columns of `corrections` that a change has under their own names.
+CORRECTION_COLUMNS = (
+    *("seq", "at", "timestamp", "ordinal", "firing", "kind", "revision", "op", "cause", "old", "new"),
+)
+Item = TypeVar("Item")
+
+
+def without(
+    items: Iterable[Item], others: Iterable[Item], content: Callable[[Item], Hashable]
+) -> Iterator[Item]:
+    """`items` without those that `others` have as well, as often as they have them; equal are those of one
+    `content`.
+    """
+    counts = Counter(map(content, others))
+    for item in items:
+        if counts[content(item)]:
+            counts[content(item)] -= 1
+        else:
+            yield item
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +44,7 @@ class Emission:
     cause_arrival: datetime | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class MovedRow:
     """A late row that one of two runs dropped and the other took into the window: taken by the change, or
     left out. An arrival that a redrive changed is the true one.

@@ -31,16 +31,9 @@ def command() -> None:
 command.add_command(advise)
 
 
-def _late_rows_of(function: Any) -> Any:
-    """PIPELINE, --key and --run, of verbs about late rows."""
-    for option in (
-        options.place,
-        click.option("--run", "seq", type=options.SEQ, metavar="SEQ", help="only rows of this run"),
-        options.key,
-        click.argument("pipeline"),
-    ):
-        function = option(function)
-    return function
+_late_rows_of = options.together(
+    click.argument("pipeline"), options.key, options.run("only rows of this run"), options.place
+)
 
 
 @command.command("list")
@@ -165,7 +158,6 @@ def _savings(
     bound: int | None,
 ) -> "tuple[list[SavedRows], int]":
     """The rows that each lateness would have saved; by how much `bound` is longer than the declared one."""
-    from slackwater.inspection.late_rows.lateness import RowCondition
     from slackwater.inspection.late_rows.lateness import report as report_lateness
     from slackwater.inspection.late_rows.lateness_settings import LatenessSettings, recorded_runs
     from slackwater.inspection.sql.views import LineageViews
@@ -179,10 +171,8 @@ def _savings(
         latenesses = latenesses or (settings.lateness_ms,)
         head, longer_by_ms = settings.row_of_runs(head), settings.longer_by_ms(bound)
     with LineageViews.over(inspection, head, key) as views:
-        where = RowCondition() if seq is None else RowCondition("run_seq = ?", (seq,))
-        if key is not None:
-            is_key, values = views.condition_on_key(key)
-            where &= RowCondition(is_key, tuple(values))
+        is_key, values = ("true", []) if key is None else views.condition_on_key(key)
+        where = (is_key, values) if seq is None else (f"{is_key} AND run_seq = ?", [*values, seq])
         savings = report_lateness(
             views.query,
             lambda last: to_datetime(live.reopened_from(to_ms(last))),

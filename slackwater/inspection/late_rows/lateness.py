@@ -44,13 +44,9 @@ class Query(Protocol):
     def __call__(self, sql: str, parameters: Sequence[Any] = ()) -> pa.Table: ...
 
 
-@dataclass(frozen=True)
-class RowCondition:
-    sql: str = "true"
-    parameters: tuple[Any, ...] = ()
-
-    def __and__(self, other: "RowCondition") -> "RowCondition":
-        return RowCondition(f"{self.sql} AND {other.sql}", (*self.parameters, *other.parameters))
+# SQL for which late rows count, and the values of its question marks.
+RowCondition = tuple[str, Sequence[Any]]
+_ANY_ROW: RowCondition = ("true", ())
 
 
 @dataclass(frozen=True)
@@ -93,14 +89,13 @@ class LateRowCounts:
         cls,
         query: Query,
         steps_ms: Iterable[int],
-        where: RowCondition | None = None,
+        where: RowCondition = _ANY_ROW,
         bound_longer_by_ms: int = 0,
     ) -> "LateRowCounts":
         """The late rows for which `where` is true, as if the bound of out-of-orderness were longer by
         `bound_longer_by_ms` than the recorded one.
         """
-        steps = sorted(set(steps_ms))
-        condition = where or RowCondition()
+        steps, (condition, parameters) = sorted(set(steps_ms)), where
         # Of each row microseconds, which the times are stored as: to convert millions of times takes longer
         # than to read them.
         need = f"greatest(epoch_us(watermark) - epoch_us(last_end) + {1000 * (2 - bound_longer_by_ms)}, 0)"
@@ -114,23 +109,23 @@ class LateRowCounts:
                 FROM (
                     SELECT {_LAST_END} AS last_end, watermark, arrival_time
                     FROM late_live
-                    WHERE len(windows) > 0 AND watermark IS NOT NULL AND {condition.sql}
+                    WHERE len(windows) > 0 AND watermark IS NOT NULL AND {condition}
                 )
             )
             GROUP BY step
             """,
-            condition.parameters,
+            parameters,
         ).to_pylist()
         by_step = {row["step"]: row for row in counts}
-        entries = [by_step.get(number) for number in range(len(steps) + 1)]
+        entries = [by_step.get(number, {}) for number in range(len(steps) + 1)]
         return cls(
             steps_ms=steps,
-            rows=[entry["rows"] if entry else 0 for entry in entries],
+            rows=[entry.get("rows", 0) for entry in entries],
             needed_ms=(min(row["least"] for row in counts), max(row["greatest"] for row in counts))
             if counts
             else None,
-            first_instants=[entry and entry["first_instant"] for entry in entries],
-            last_arrivals=[entry and entry["last_arrival"] for entry in entries],
+            first_instants=[entry.get("first_instant") for entry in entries],
+            last_arrivals=[entry.get("last_arrival") for entry in entries],
         )
 
     @property
@@ -142,10 +137,12 @@ class LateRowCounts:
         return sum(self.rows[: self._entries(lateness_ms)])
 
     def first_instant(self, lateness_ms: int) -> int:
-        return min(_without_none(self.first_instants[: self._entries(lateness_ms)]))
+        instants = self.first_instants[: self._entries(lateness_ms)]
+        return min(instant for instant in instants if instant is not None)
 
     def last_arrival(self, lateness_ms: int) -> int:
-        return max(_without_none(self.last_arrivals[: self._entries(lateness_ms)]))
+        arrivals = self.last_arrivals[: self._entries(lateness_ms)]
+        return max(arrival for arrival in arrivals if arrival is not None)
 
     def _entries(self, lateness_ms: int) -> int:
         if self.needed_ms is None or lateness_ms >= self.needed_ms[1]:
@@ -167,14 +164,10 @@ def _place(value: str, steps: Sequence[int], first: int = 0) -> str:
     return f"CASE WHEN {value} <= {steps[middle]} THEN {up_to_middle} ELSE {above} END"
 
 
-def _without_none(values: Sequence[int | None]) -> list[int]:
-    return [value for value in values if value is not None]
-
-
 def report(
     query: Query,
     reopened_from: Callable[[datetime], datetime],
-    where: RowCondition | None = None,
+    where: RowCondition = _ANY_ROW,
     latenesses: Sequence[timedelta] = (),
     bound_longer_by_ms: int = 0,
 ) -> list[SavedRows]:
@@ -183,7 +176,7 @@ def report(
 
     Args:
         reopened_from: last millisecond of a window → where a restatement must begin to take rows for it.
-        where: which late rows count; None: all.
+        where: which late rows count.
         latenesses: report these instead of steps.
         bound_longer_by_ms: by how much the bound of out-of-orderness is longer than the recorded one.
     """

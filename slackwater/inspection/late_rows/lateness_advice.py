@@ -17,9 +17,10 @@ as well whose last millisecond the watermark has passed by the lateness or less.
 open window of the recorded snapshots, on average.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 
 import numpy as np
 
@@ -105,50 +106,6 @@ class LatenessAdvice:
         return next(price for price in self.prices if price.lateness_ms == lateness_ms)
 
 
-@dataclass(frozen=True)
-class OpenWindowCounts:
-    """How many windows are open at the ends of runs.
-
-    Attributes:
-        watermarks, open_windows: int64[n]: the watermark at the end of each run, and the open windows.
-        lateness_ms: the allowed lateness of these runs.
-        fired_ends: int64[m], ascending: the last milliseconds of windows that have fired, one in `one_in`.
-        earlier_watermarks, earlier_counts: int64[k]: the watermarks at the ends of the runs before those that
-            recorded `fired_ends`, and how many windows had fired until then.
-        window_bytes: an open window in storage; None where no snapshot is left.
-    """
-
-    watermarks: Longs
-    open_windows: Longs
-    lateness_ms: int
-    fired_ends: Longs
-    earlier_watermarks: Longs
-    earlier_counts: Longs
-    one_in: int
-    window_bytes: float | None
-
-    def under(self, lateness_ms: int) -> int | None:
-        if not len(self.watermarks):
-            return None
-        until, until_now = (
-            self._windows_fired_until(self.watermarks - waiting_ms)
-            for waiting_ms in (lateness_ms, self.lateness_ms)
-        )
-        more = until_now - until
-        return max(round(float(np.mean(self.open_windows + more))), 0)
-
-    def _windows_fired_until(self, last_instants: Longs) -> Longs:
-        counts = np.searchsorted(self.fired_ends, last_instants, side="right") * self.one_in
-        if not len(self.earlier_counts):
-            return counts
-        return counts + np.interp(last_instants, self.earlier_watermarks, self.earlier_counts).astype(
-            np.int64
-        )
-
-    def bytes_of(self, windows: int | None) -> int | None:
-        return None if windows is None or self.window_bytes is None else round(windows * self.window_bytes)
-
-
 def latenesses(settings: LatenessSettings, lateness_ms: int | None = None) -> list[int]:
     """The latenesses that have a price, in rising order: steps, the declared one and `lateness_ms`."""
     return sorted({*STEPS_MS, settings.lateness_ms, *(() if lateness_ms is None else (lateness_ms,))})
@@ -191,7 +148,7 @@ def _price(
     late_rows: LateRowCounts,
     settings: LatenessSettings,
     assignments: RecordedAssignments,
-    open_windows: OpenWindowCounts,
+    open_windows: Callable[[int], tuple[int | None, int | None]],
 ) -> LatenessPrice:
     rows_saved = late_rows.rows_saved(lateness_ms)
     is_merging = settings.windows_of_row is WindowsOfRow.MERGING
@@ -199,7 +156,7 @@ def _price(
     rows_lost = assignments.rows_lost(lateness_ms) if is_known else None
     is_counted = rows_lost == 0 or (rows_lost is not None and settings.windows_of_row is WindowsOfRow.ONE)
     rows_late = late_rows.total - rows_saved + (rows_lost or 0) if is_counted else None
-    windows_open = open_windows.under(lateness_ms)
+    windows_open, state_bytes = open_windows(lateness_ms)
     return LatenessPrice(
         lateness_ms=lateness_ms,
         late_rows=rows_late if assignments.needs_of_rows is None else assignments.late_rows(lateness_ms),
@@ -208,7 +165,7 @@ def _price(
         refires=assignments.refires(lateness_ms) if is_known else None,
         windows_refired=assignments.windows_refired(lateness_ms) if is_known and not is_merging else None,
         windows_open=windows_open,
-        state_bytes=open_windows.bytes_of(windows_open),
+        state_bytes=state_bytes,
     )
 
 
@@ -226,11 +183,7 @@ def _suggestion(prices: Sequence[LatenessPrice], current: LatenessPrice, rows_la
     ]
     rows_enough = current.rows_saved + WORTHWHILE_SHARE * (rows_late - current.rows_saved)
     saving_enough = [price for price in affordable if price.rows_saved >= rows_enough]
-    return saving_enough[0] if saving_enough else max(affordable, key=_rows_saved_of, default=current)
-
-
-def _rows_saved_of(price: LatenessPrice) -> int:
-    return price.rows_saved
+    return next(iter(saving_enough), max(affordable, key=attrgetter("rows_saved"), default=current))
 
 
 def _worth_showing(
@@ -260,32 +213,49 @@ def _worth_showing(
 
 def _open_windows(
     inspection: Inspection, settings: LatenessSettings, assignments: RecordedAssignments
-) -> OpenWindowCounts:
-    """The open windows of the newest runs that had today's lateness."""
+) -> Callable[[int], tuple[int | None, int | None]]:
+    """A function of an allowed lateness: how many windows would have been open under it at the ends of the
+    newest runs that had today's lateness, on average, and their bytes in storage; None where that is not
+    known.
+    """
     runs = [
         run
         for run in settings.runs[-_RUN_ENDS:]
         if run.watermark_out is not None and settings.lateness_of(run) == settings.lateness_ms
     ]
-    earlier_runs = [run for run in settings.earlier_runs if run.watermark_out is not None]
-    earlier_watermarks = np.array(
-        [to_ms(run.watermark_out) for run in earlier_runs if run.watermark_out], np.int64
-    )
-    fired_ends = assignments.fired_ends
-    if len(earlier_watermarks):
-        fired_ends = fired_ends[fired_ends > earlier_watermarks[-1]]
+    if not runs:
+        return lambda lateness_ms: (None, None)
+    watermarks = np.array([to_ms(run.watermark_out) for run in runs if run.watermark_out], np.int64)
+    count_fired = _fired_windows(settings, assignments)
+    open_now = np.array([run.windows_open for run in runs], np.int64)
+    ever_open = open_now + count_fired(watermarks - settings.lateness_ms)
     sizes = snapshot_bytes(inspection.tables)
     sized_runs = [run for run in runs if run.run_id in sizes and run.windows_open]
-    return OpenWindowCounts(
-        watermarks=np.array([to_ms(run.watermark_out) for run in runs if run.watermark_out], np.int64),
-        open_windows=np.array([run.windows_open for run in runs], np.int64),
-        lateness_ms=settings.lateness_ms,
-        fired_ends=fired_ends,
-        earlier_watermarks=earlier_watermarks,
-        earlier_counts=np.cumsum([run.windows_fired for run in earlier_runs], dtype=np.int64),
-        one_in=assignments.one_in,
-        window_bytes=sum(sizes[run.run_id] for run in sized_runs)
-        / sum(run.windows_open for run in sized_runs)
-        if sized_runs
-        else None,
-    )
+    windows_sized = sum(run.windows_open for run in sized_runs)
+    window_bytes = sum(sizes[run.run_id] for run in sized_runs) / windows_sized if sized_runs else None
+
+    def windows_and_bytes(lateness_ms: int) -> tuple[int, int | None]:
+        windows = max(round(float(np.mean(ever_open - count_fired(watermarks - lateness_ms)))), 0)
+        return windows, None if window_bytes is None else round(windows * window_bytes)
+
+    return windows_and_bytes
+
+
+def _fired_windows(settings: LatenessSettings, assignments: RecordedAssignments) -> Callable[[Longs], Longs]:
+    """A function of instants: how many windows that have fired had ended by then. Of runs before those that
+    are looked at, only the watermarks and the numbers of firings at their ends are known.
+    """
+    earlier_runs = [run for run in settings.earlier_runs if run.watermark_out is not None]
+    watermarks = np.array([to_ms(run.watermark_out) for run in earlier_runs if run.watermark_out], np.int64)
+    counts = np.cumsum([run.windows_fired for run in earlier_runs], dtype=np.int64)
+    fired_ends = assignments.fired_ends
+    if earlier_runs:
+        fired_ends = fired_ends[fired_ends > watermarks[-1]]
+
+    def count_fired(instants: Longs) -> Longs:
+        later_counts = np.searchsorted(fired_ends, instants, side="right") * assignments.one_in
+        if not earlier_runs:
+            return later_counts
+        return later_counts + np.interp(instants, watermarks, counts).astype(np.int64)
+
+    return count_fired

@@ -88,7 +88,7 @@ class LatenessSettings:
     latenesses_ms: Mapping[str | None, int]
 
     @classmethod
-    def of(cls, inspection: Inspection, head: LedgerRow, last_runs: int | None = None) -> "LatenessSettings":
+    def of(cls, inspection: Inspection, head: LedgerRow) -> "LatenessSettings":
         """The settings of the branch that `head` ends. Raises NoLateness: rows can't be too late here, or the
         newest run has recorded no declarations.
         """

@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.inspection.late_rows.lateness_settings import LatenessSettings, WindowsOfRow
-from slackwater.inspection.late_rows.recorded_sessions import rise_of_elements, sessions_of
 from slackwater.inspection.sql.views import LineageViews
 from slackwater.tables.sql import quoted
 
@@ -112,9 +111,7 @@ class RecordedAssignments:
 def _least_needs(numbers: Longs, needed_ms: Longs, counts: npt.NDArray[np.bool_]) -> Longs:
     numbers, needed_ms = numbers[counts], needed_ms[counts]
     order = np.lexsort((needed_ms, numbers))
-    is_first = np.ones(len(order), np.bool_)
-    is_first[1:] = numbers[order][1:] != numbers[order][:-1]
-    return np.sort(needed_ms[order][is_first])
+    return np.sort(needed_ms[order][differs_from_before(numbers[order])])
 
 
 def _panes_sql(views: LineageViews, settings: LatenessSettings, one_in: int) -> str:
@@ -189,19 +186,18 @@ def _place(settings: LatenessSettings, moment: str) -> str:
 def _assignments(columns: dict[str, Any], settings: LatenessSettings, one_in: int) -> RecordedAssignments:
     is_merging = settings.windows_of_row is WindowsOfRow.MERGING
     if is_merging:
-        columns["window"] = sessions_of(columns["window"], columns["start"], columns["end"])
+        columns["window"] = _sessions_of(columns["window"], columns["start"], columns["end"])
     moments = columns["place"] if is_merging else columns["firing"]
     is_lost = columns["manner"] == _LOST_ROW
     order = np.lexsort((columns["elements"], columns["firing"], moments, is_lost, columns["window"]))
     columns = {name: values[order] for name, values in columns.items()}
     manner, is_lost = columns["manner"], is_lost[order]
-    is_first = np.ones(len(order), np.bool_)
-    is_first[1:] = columns["window"][1:] != columns["window"][:-1]
+    is_first = differs_from_before(columns["window"])
     windows = np.cumsum(is_first) - 1
     rows = columns["elements"].astype(np.int64)
     if is_merging:
         panes = (column[~is_lost] for column in (windows, columns["start"], columns["end"], rows))
-        rows[~is_lost] = rise_of_elements(*panes)
+        rows[~is_lost] = _rise_of_elements(*panes)
     else:
         follows_pane = ~is_first & ~is_lost
         rows[follows_pane] -= columns["elements"][np.flatnonzero(follows_pane) - 1]
@@ -224,8 +220,55 @@ def _firing_numbers(columns: dict[str, Any], windows: Longs, settings: LatenessS
         return np.arange(len(windows))
     sharers = columns["place"]
     order = np.lexsort((sharers, windows))
-    is_new = np.ones(len(order), np.bool_)
-    is_new[1:] = (windows[order][1:] != windows[order][:-1]) | (sharers[order][1:] != sharers[order][:-1])
     numbers = np.empty(len(order), np.int64)
-    numbers[order] = np.cumsum(is_new)
+    numbers[order] = np.cumsum(differs_from_before(windows[order], sharers[order]))
     return numbers
+
+
+def differs_from_before(*columns: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """For each row of sorted columns whether one of its values differs from that of the row before; true for
+    the first.
+    """
+    differs = np.ones(len(columns[0]), np.bool_)
+    differs[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return differs
+
+
+def _sessions_of(keys: npt.NDArray[np.uint64], starts: Longs, ends: Longs) -> Longs:
+    """The number of the session of each recorded firing and late row: the one that all of them would have
+    made. Sessions merge, so one session may have fired under several bounds; a late row that no session took
+    may have belonged to one of them. Windows of a key that touch are one session here, whether they merged or
+    not:
+
+        fired      ├── 3 rows ──┤      ├── 2 rows ──┤
+        late row            ├── t ──┤ ├── t ──┤          one session of 7 rows, 5 of them on time
+    """
+    if not len(keys):
+        return np.zeros(0, np.int64)
+    order = np.lexsort((ends, starts, keys))
+    # Times of each key are moved behind those of the key before, so that one running maximum does for all.
+    first = starts.min()
+    offsets = (np.cumsum(differs_from_before(keys[order])) - 1) * (ends.max() - first + 2)
+    latest_end = np.maximum.accumulate(ends[order] - first + offsets)
+    is_new = np.ones(len(order), np.bool_)
+    is_new[1:] = starts[order][1:] - first + offsets[1:] > latest_end[:-1]
+    sessions = np.empty(len(order), np.int64)
+    sessions[order] = np.cumsum(is_new) - 1
+    return sessions
+
+
+def _rise_of_elements(sessions: Longs, starts: Longs, ends: Longs, elements: Longs) -> Longs:
+    """How many rows each firing has more than the firings before it of the windows that it has absorbed, or
+    of the same window. The entries of a session are adjacent, in the order in which it fired.
+    """
+    rises = elements.copy()
+    fired_elements: dict[tuple[int, int], int] = {}
+    session_before = -1
+    columns = (column.tolist() for column in (sessions, starts, ends, elements))
+    for place, (session, start, end, count) in enumerate(zip(*columns, strict=True)):
+        if session != session_before:
+            fired_elements, session_before = {}, session
+        absorbed_windows = [window for window in fired_elements if start <= window[0] and window[1] <= end]
+        rises[place] = max(count - sum(fired_elements.pop(window) for window in absorbed_windows), 0)
+        fired_elements[start, end] = count
+    return rises

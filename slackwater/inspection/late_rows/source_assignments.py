@@ -17,7 +17,11 @@ from slackwater.engine.transport.in_process import InProcess
 from slackwater.errors import UsageError
 from slackwater.inspection.inspection import Inspection
 from slackwater.inspection.late_rows.lateness_settings import LatenessSettings
-from slackwater.inspection.late_rows.recorded_assignments import Longs, RecordedAssignments
+from slackwater.inspection.late_rows.recorded_assignments import (
+    Longs,
+    RecordedAssignments,
+    differs_from_before,
+)
 from slackwater.inspection.windows.source_rows import NeedsSpark
 from slackwater.pipelines import Pipeline
 from slackwater.runs.lineage.verify import recorded_slice, refuse_vacuumed
@@ -65,8 +69,7 @@ def assignments_of_source(
     ) if parts else (np.zeros(0, np.int64),) * 4  # fmt: skip
     order = np.lexsort((needed_ms, numbers, keys))
     keys, numbers, needed_ms = keys[order], numbers[order], needed_ms[order]
-    is_first = np.ones(len(order), np.bool_)
-    is_first[1:] = (keys[1:] != keys[:-1]) | (numbers[1:] != numbers[:-1])
+    is_first = differs_from_before(keys, numbers)
     whole_from = None if not settings.earlier_runs else to_ms(settings.runs[0].slice_start)
     starts = windows.starts(numbers[is_first])
     return RecordedAssignments(

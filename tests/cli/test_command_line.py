@@ -33,7 +33,6 @@ NO_VERBS = {
     "demo",
     "tollgates_demo",
     "options",
-    "metrics_text",
     "moves",
     "printing",
     "progress",

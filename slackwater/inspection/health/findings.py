@@ -2,12 +2,13 @@
 functions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import wraps
 from statistics import median
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from slackwater.inspection.runs.run_series import RunFigures
 from slackwater.pipelines import Health, Pipeline
@@ -46,7 +47,6 @@ class Finding:
         value: what was judged, in the unit of the question (seconds, a share, a factor, a number).
     """
 
-    question: str
     colour: Colour | None
     text: str
     command: str | None = None
@@ -86,6 +86,23 @@ class Subject:
         return bool(self.runs) and self.runs[-1].kind == RowKind.CLOSE
 
 
+def needing_declaration(subject_and_verb: str) -> Callable[[Callable[..., Finding]], Callable[..., Finding]]:
+    """Let a judge have the declaration as its second argument; a pipeline without one is not judged, because
+    `subject_and_verb` not known.
+    """
+
+    def decorate(judge: Callable[..., Finding]) -> Callable[..., Finding]:
+        @wraps(judge)
+        def judge_declared(subject: Subject, *arguments: Any) -> Finding:
+            if subject.declaration is None:
+                return Finding(None, f"{subject_and_verb} not known: the pipeline is not registered here")
+            return judge(subject, subject.declaration, *arguments)
+
+        return judge_declared
+
+    return decorate
+
+
 def colour_of(amount: Amount, limits: tuple[Amount | None, Amount | None]) -> Colour:
     """The colour of an amount by its thresholds (yellow, red); None is never reached."""
     yellow, red = limits
@@ -94,8 +111,10 @@ def colour_of(amount: Amount, limits: tuple[Amount | None, Amount | None]) -> Co
     return Colour.YELLOW if yellow is not None and amount >= yellow else Colour.GREEN
 
 
-def worst(colours: Sequence[Colour]) -> Colour:
-    return max(colours, key=lambda colour: colour.rank, default=Colour.GREEN)
+def worst(colours: Iterable[Colour | None]) -> Colour:
+    """The worst of `colours`, of which some may not be known; green where there is none."""
+    known_colours = (colour for colour in colours if colour is not None)
+    return max(known_colours, key=lambda colour: colour.rank, default=Colour.GREEN)
 
 
 def is_far_above(amount: float, history: Sequence[float]) -> bool:

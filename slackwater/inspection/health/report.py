@@ -1,6 +1,6 @@
 """Asks all questions about a pipeline, or about each of a warehouse, and puts the answers together."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -21,42 +21,41 @@ from slackwater.tables.ledger.spans import seqs_of, spans_of
 from slackwater.tables.stores import filesystem
 from slackwater.tables.warehouse import VARIABLE, Tables, Warehouse
 
-TABLES = "tables"
-# What is asked of every pipeline, in this order; `tables` only where they can't be read.
+# The names of the questions, in the order in which they are asked; `tables` only where they can't be read.
 QUESTIONS: Mapping[str, str] = {
-    TABLES: "can the pipeline's tables be read?",
-    runs.ATTEMPTS: "was a run rejected, did one fail, was one left unfinished, were all rows quarantined?",
-    runs.SCHEDULE: "has the lineage come as far as the schedule asks for?",
-    stored.PUBLISHED: "does `published` show what the ledger has?",
-    series.WATERMARK: "how far is the watermark behind the last slice's end?",
-    source.SOURCE: "do rows still arrive in the source?",
-    source.PARTITIONS: "are source partitions silent?",
-    series.LATE_ROWS: "did more rows come too late than usual?",
-    series.STATE: "is open state growing faster than the input?",
-    stored.SINKS: "do corrections wait for a sink?",
-    stragglers.STRAGGLERS: "have rows appeared in slices that were run before?",
-    stored.SNAPSHOTS: "is upkeep of the snapshots due?",
+    "tables": "can the pipeline's tables be read?",
+    "runs": "was a run rejected, did one fail, was one left unfinished, were all rows quarantined?",
+    "schedule": "has the lineage come as far as the schedule asks for?",
+    "published": "does `published` show what the ledger has?",
+    "watermark": "how far is the watermark behind the last slice's end?",
+    "source": "do rows still arrive in the source?",
+    "source_partitions": "are source partitions silent?",
+    "late_rows": "did more rows come too late than usual?",
+    "state": "is open state growing faster than the input?",
+    "sinks": "do corrections wait for a sink?",
+    "stragglers": "have rows appeared in slices that were run before?",
+    "snapshots": "is upkeep of the snapshots due?",
 }
 # How many of the last runs are looked at.
 RUNS = 90
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class PipelineHealth:
-    """The answers to each question and the last runs' figures in slice order; some need a declaration."""
+    """The answers by question and the last runs' figures in slice order; some answers need a declaration."""
 
     pipeline: str
     is_registered: bool
-    findings: tuple[Finding, ...]
+    findings: Mapping[str, Finding]
     series: tuple[RunFigures, ...] = ()
 
     @property
     def colour(self) -> Colour:
-        return worst([finding.colour for finding in self.findings if finding.colour is not None])
+        return worst(finding.colour for finding in self.findings.values())
 
     @property
     def reasons(self) -> list[Finding]:
-        reasons = [finding for finding in self.findings if finding.colour not in (None, Colour.GREEN)]
+        reasons = (one for one in self.findings.values() if one.colour not in (None, Colour.GREEN))
         return sorted(reasons, key=lambda finding: finding.rank, reverse=True)
 
     @property
@@ -87,19 +86,15 @@ def pipeline_health(
         sides = () if declaration is None else declaration.side_columns
         stored_tables = warehouse.stored_tables(pipeline, sides) if tables is None else tables
         subject = _subject(pipeline, declaration, warehouse, stored_tables, now)
-        findings = _findings(subject)
+        return PipelineHealth(pipeline, is_registered, _findings(subject), subject.series)
     except NoRuns:
         if declaration is None:
             raise
-        finding = Finding(runs.SCHEDULE, _colour_of_absence(declaration, now), "it has never run here")
-        return PipelineHealth(pipeline=pipeline, is_registered=is_registered, findings=(finding,))
+        findings = {"schedule": Finding(_colour_of_absence(declaration, now), "it has never run here")}
     except SlackwaterError as error:
         message = explain_damage(error) if isinstance(error, DamagedFile) else error.message
-        finding = Finding(TABLES, Colour.RED, f"it can't be read: {plain_text(message)}")
-        return PipelineHealth(pipeline=pipeline, is_registered=is_registered, findings=(finding,))
-    return PipelineHealth(
-        pipeline=pipeline, is_registered=is_registered, findings=findings, series=subject.series
-    )
+        findings = {"tables": Finding(Colour.RED, f"it can't be read: {plain_text(message)}")}
+    return PipelineHealth(pipeline, is_registered, findings)
 
 
 def _colour_of_absence(declaration: Pipeline, now: datetime) -> Colour:
@@ -110,20 +105,14 @@ def _colour_of_absence(declaration: Pipeline, now: datetime) -> Colour:
 
 
 def warehouse_health(
-    declarations: Mapping[str, Pipeline],
-    warehouse: Warehouse,
-    now: datetime,
-    names: Iterable[str] | None = None,
-) -> list[PipelineHealth]:
-    """How each of `names` is; None: each pipeline with tables in the warehouse."""
-    healths = []
-    for name in names_in(warehouse) if names is None else names:
+    declarations: Mapping[str, Pipeline], warehouse: Warehouse, now: datetime, names: Iterable[str]
+) -> Iterator[PipelineHealth]:
+    for name in names:
         try:
-            healths.append(pipeline_health(name, declarations.get(name), warehouse, now))
+            yield pipeline_health(name, declarations.get(name), warehouse, now)
         except NoRuns:
-            finding = Finding(TABLES, Colour.RED, "its ledger has no rows, and it is not registered here")
-            healths.append(PipelineHealth(pipeline=name, is_registered=False, findings=(finding,)))
-    return healths
+            finding = Finding(Colour.RED, "its ledger has no rows, and it is not registered here")
+            yield PipelineHealth(name, is_registered=False, findings={"tables": finding})
 
 
 def refuse_missing(warehouse: Warehouse) -> None:
@@ -167,19 +156,18 @@ def _subject(
     )
 
 
-def _findings(subject: Subject) -> tuple[Finding, ...]:
-    logs = None if subject.declaration is None else SourceLogs(subject)
-    findings = (
-        runs.judge_attempts(subject),
-        runs.judge_schedule(subject),
-        stored.judge_published(subject),
-        series.judge_watermark(subject),
-        source.judge_source(subject, logs),
-        source.judge_partitions(subject),
-        series.judge_late_rows(subject),
-        series.judge_state(subject),
-        stored.judge_sinks(subject),
-        stragglers.judge_stragglers(subject, logs),
-        stored.judge_snapshots(subject),
-    )
-    return findings
+def _findings(subject: Subject) -> dict[str, Finding]:
+    logs = None if subject.declaration is None else SourceLogs(subject, subject.declaration)
+    return {
+        "runs": runs.judge_attempts(subject),
+        "schedule": runs.judge_schedule(subject),
+        "published": stored.judge_published(subject),
+        "watermark": series.judge_watermark(subject),
+        "source": source.judge_source(subject, logs),
+        "source_partitions": source.judge_partitions(subject),
+        "late_rows": series.judge_late_rows(subject),
+        "state": series.judge_state(subject),
+        "sinks": stored.judge_sinks(subject),
+        "stragglers": stragglers.judge_stragglers(subject, logs),
+        "snapshots": stored.judge_snapshots(subject),
+    }

@@ -2,19 +2,20 @@
 schedule asks for and the lineage lacks.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from operator import attrgetter
 
 import pyarrow.compute as pc
 
-from slackwater.inspection.health.findings import Colour, Finding, Subject, colour_of
+from slackwater.inspection.health.findings import Colour, Finding, Subject, colour_of, needing_declaration
+from slackwater.pipelines import Pipeline
 from slackwater.pipelines.cron import Cron
 from slackwater.readable import duration_text, plain_text, range_text, time_text
 from slackwater.tables.delta.stored_files import Within
 from slackwater.tables.ledger.attempts import OPEN, Attempt, is_dead
 
-ATTEMPTS = "runs"
-SCHEDULE = "schedule"
 # A run that has lost the race was made by another process.
 _ENDS = ("committed", "lost")
 _RETRY = 3  # the exit code of a failure that another try may heal
@@ -24,17 +25,20 @@ _COUNTED_INTERVALS = 1000
 
 
 def judge_attempts(subject: Subject) -> Finding:
-    attempts_by_slice = _by_slice_start(subject.tables.attempts.since(subject.head, subject.head_end))
-    answers = [_judge_slice(subject, attempts) for attempts in attempts_by_slice]
+    attempts = sorted(
+        subject.tables.attempts.since(subject.head, subject.head_end), key=attrgetter("slice_start")
+    )
+    attempts_by_slice = groupby(attempts, key=attrgetter("slice_start"))
+    answers = [_judge_slice(subject, list(attempts)) for _, attempts in attempts_by_slice]
     answers.append(_judge_usable_rows(subject))
     findings = [finding for finding in answers if finding is not None]
     findings.sort(key=lambda finding: finding.rank, reverse=True)
     if not findings:
-        return Finding(ATTEMPTS, Colour.GREEN, "no run was rejected or left unfinished", value=0)
+        return Finding(Colour.GREEN, "no run was rejected or left unfinished", value=0)
     is_bad = [finding for finding in findings if finding.colour is not Colour.GREEN]
     first = findings[0]
     others = f"; and {len(is_bad) - 1} more" if len(is_bad) > 1 else ""
-    return Finding(ATTEMPTS, first.colour, first.text + others, first.command, len(is_bad))
+    return Finding(first.colour, first.text + others, first.command, len(is_bad))
 
 
 def _judge_usable_rows(subject: Subject) -> Finding | None:
@@ -43,19 +47,11 @@ def _judge_usable_rows(subject: Subject) -> Finding | None:
     if run is None or run.rows_quarantined < rows or run.slice_start is None or run.slice_end is None:
         return None
     return Finding(
-        ATTEMPTS,
         Colour.RED,
         f"the run of {range_text(run.slice_start, run.slice_end)} could use none of its {rows:,} rows: all "
         "were quarantined",
         f"slackwater quarantine list {subject.pipeline}",
     )
-
-
-def _by_slice_start(attempts: Iterable[Attempt]) -> list[list[Attempt]]:
-    by_start: dict[datetime, list[Attempt]] = {}
-    for attempt in attempts:
-        by_start.setdefault(attempt.slice_start, []).append(attempt)
-    return [by_start[start] for start in sorted(by_start)]
 
 
 def _judge_slice(subject: Subject, attempts: Sequence[Attempt]) -> Finding | None:
@@ -68,28 +64,23 @@ def _judge_slice(subject: Subject, attempts: Sequence[Attempt]) -> Finding | Non
     what = f"the restatement of {slice_text}" if is_restatement else f"the run of {slice_text}"
     command = f"slackwater runs {subject.pipeline}"
     if newest.outcome == OPEN:
-        is_alive = (newest.expires_at is None or newest.expires_at > subject.now) and not is_dead(
-            newest.owner or ""
-        )
-        if is_alive:
-            return Finding(ATTEMPTS, Colour.GREEN, f"{what} is at work")
+        has_expired = newest.expires_at is not None and newest.expires_at <= subject.now
+        if not has_expired and not is_dead(newest.owner or ""):
+            return Finding(Colour.GREEN, f"{what} is at work")
         since = duration_text(subject.now - newest.at)
-        return Finding(
-            ATTEMPTS, Colour.YELLOW, f"{what} stopped {since} ago without a result: it was killed", command
-        )
+        return Finding(Colour.YELLOW, f"{what} stopped {since} ago without a result: it was killed", command)
     if newest.outcome == "rejected":
         colour = Colour.YELLOW if is_restatement else Colour.RED
-        return Finding(ATTEMPTS, colour, f"{what} was rejected: {_failed_checks(subject, newest)}", command)
+        return Finding(colour, f"{what} was rejected: {_failed_checks(subject, newest)}", command)
     if newest.outcome == "failed":
         failures = sum(attempt.outcome == "failed" for attempt in attempts)
         is_final = newest.exit_code != _RETRY or failures >= _MANY_FAILURES
         colour = Colour.RED if is_final and not is_restatement else Colour.YELLOW
         reason = newest.reason or f"at {newest.step or 'its start'}"
         times = "" if failures == 1 else f" {failures} times"
-        return Finding(ATTEMPTS, colour, f"{what} failed{times}: {plain_text(reason)}", command)
+        return Finding(colour, f"{what} failed{times}: {plain_text(reason)}", command)
     age = max(subject.now - newest.at, timedelta(0))  # the clock that wrote it may be ahead of this one
     return Finding(
-        ATTEMPTS,
         min(Colour.YELLOW, colour_of(age, subject.thresholds.backlog), key=lambda colour: colour.rank),
         f"{what} has been staged for {duration_text(age)} and is not published",
         f"slackwater publish {subject.pipeline} {newest.run_id}",
@@ -102,42 +93,31 @@ def _failed_checks(subject: Subject, attempt: Attempt) -> str:
         pc.field("run_id") == attempt.run_id,
         Within.only("run_id", attempt.run_id),
     )
-    names = [
-        row["expectation"] for row in rows.to_pylist() if row["severity"] == "reject" and not row["passed"]
-    ]
-    return plain_text(", ".join(names)) or "by validation"
+    failed_rows = rows.filter((pc.field("severity") == "reject") & ~pc.field("passed"))
+    return plain_text(", ".join(failed_rows.column("expectation").to_pylist())) or "by validation"
 
 
-def judge_schedule(subject: Subject) -> Finding:
-    declaration, head_end = subject.declaration, subject.head_end
-    if declaration is None:
-        return Finding(SCHEDULE, None, "the schedule is not known: the pipeline is not registered here")
+@needing_declaration("the schedule is")
+def judge_schedule(subject: Subject, declaration: Pipeline) -> Finding:
+    head_end = subject.head_end
     if subject.is_closed:
-        return Finding(SCHEDULE, Colour.GREEN, "the lineage is closed")
+        return Finding(Colour.GREEN, "the lineage is closed")
     if declaration.schedule is None:
-        return Finding(SCHEDULE, Colour.GREEN, "it has no schedule")
+        return Finding(Colour.GREEN, "it has no schedule")
     cron = Cron(declaration.schedule, declaration.zone)
     if head_end is None:
-        return Finding(
-            SCHEDULE,
-            Colour.YELLOW,
-            "it has a schedule and no committed run",
-            f"slackwater run {subject.pipeline} --to TIME",
-        )
+        command = f"slackwater run {subject.pipeline} --to TIME"
+        return Finding(Colour.YELLOW, "it has a schedule and no committed run", command)
     if not follows_the_clock(subject, cron):
-        return Finding(
-            SCHEDULE,
-            Colour.GREEN,
-            f"it replays history: it has come to {time_text(head_end)}, and was never up to date",
-        )
+        text = f"it replays history: it has come to {time_text(head_end)}, and was never up to date"
+        return Finding(Colour.GREEN, text)
     due = cron.next_after(head_end)
     overdue = timedelta(0) if due is None else subject.now - due - declaration.settle
     if due is None or overdue <= timedelta(0):
         until = "" if due is None else f", and the next run is due at {time_text(due + declaration.settle)}"
-        return Finding(SCHEDULE, Colour.GREEN, f"the head is at {time_text(head_end)}{until}", value=0)
+        return Finding(Colour.GREEN, f"the head is at {time_text(head_end)}{until}", value=0)
     missing_runs = _missing_runs_text(cron, due, subject.now - declaration.settle)
     return Finding(
-        SCHEDULE,
         colour_of(overdue, subject.thresholds.overdue),
         f"the head is at {time_text(head_end)}: {missing_runs}, overdue by {duration_text(overdue)}",
         f"slackwater plan {subject.pipeline}",

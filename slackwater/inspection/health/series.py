@@ -25,10 +25,6 @@ from slackwater.readable import (
     time_text,
 )
 
-WATERMARK = "watermark"
-LATE_ROWS = "late_rows"
-STATE = "state"
-
 # A lag, late rows or state of no more than this are nobody's business, however unusual they are.
 _SMALL_LAG = timedelta(hours=1)
 _FEW_LATE_ROWS = 20
@@ -44,13 +40,12 @@ _LEAST_GROWTH_RUNS = 16
 def judge_watermark(subject: Subject) -> Finding:
     runs = [run for run in subject.series if not run.closes]
     if subject.is_closed or not runs:
-        return Finding(WATERMARK, Colour.GREEN, "the lineage is closed" if runs else "there are no runs yet")
+        return Finding(Colour.GREEN, "the lineage is closed" if runs else "there are no runs yet")
     newest = runs[-1]
     lag = newest.watermark_lag
     if lag is None or newest.watermark is None:
         has_rows = any(run.rows_accepted for run in runs)
         return Finding(
-            WATERMARK,
             Colour.YELLOW if has_rows else Colour.GREEN,
             "there is no watermark yet"
             + (", though rows were accepted: no window can fire" if has_rows else ""),
@@ -71,7 +66,7 @@ def judge_watermark(subject: Subject) -> Finding:
         )
     colour = worst(colours)
     command = None if colour is Colour.GREEN else f"slackwater state watermarks {subject.pipeline}"
-    return Finding(WATERMARK, colour, text, command, lag.total_seconds())
+    return Finding(colour, text, command, lag.total_seconds())
 
 
 def _is_stuck(runs: Sequence[RunFigures]) -> bool:
@@ -97,7 +92,7 @@ def _runs_at_watermark(runs: Sequence[RunFigures]) -> int:
 def judge_late_rows(subject: Subject) -> Finding:
     runs = [run for run in subject.series if run.late_share is not None]
     if not runs:
-        return Finding(LATE_ROWS, Colour.GREEN, "no rows were read yet")
+        return Finding(Colour.GREEN, "no rows were read yet")
     newest, share = runs[-1], runs[-1].late_share
     history = [run.late_share for run in runs[:-1] if run.late_share is not None]
     assert share is not None
@@ -107,14 +102,14 @@ def judge_late_rows(subject: Subject) -> Finding:
     is_unusual = newest.rows_late >= _FEW_LATE_ROWS and is_far_above(share, history)
     colour = colour_of(share, subject.thresholds.late_share) if is_unusual else Colour.GREEN
     command = None if colour is Colour.GREEN else f"slackwater late report {subject.pipeline}"
-    return Finding(LATE_ROWS, colour, text, command, share)
+    return Finding(colour, text, command, share)
 
 
 def judge_state(subject: Subject) -> Finding:
     runs = [run for run in subject.series if not run.closes and run.slice_end > _warm_since(subject)]
     if len(runs) < _LEAST_GROWTH_RUNS:
         text = f"growth is judged from {_LEAST_GROWTH_RUNS} runs on"
-        return Finding(STATE, None if runs else Colour.GREEN, text if runs else "no run has warmed up yet")
+        return Finding(None if runs else Colour.GREEN, text if runs else "no run has warmed up yet")
     growths = [
         _Growth.of(runs, lambda run: run.windows_open, _FEW_WINDOWS, "open windows", number_text),
         _Growth.of(runs, lambda run: run.timers_pending, _FEW_WINDOWS, "pending timers", number_text),
@@ -125,10 +120,8 @@ def judge_state(subject: Subject) -> Finding:
     newest = subject.series[-1]
     if colour is Colour.GREEN:
         text = f"{count_text(newest.windows_open, 'open window')}, not growing by themselves"
-        return Finding(STATE, colour, text, value=steepest.factor)
-    return Finding(
-        STATE, colour, steepest.text, f"slackwater state windows {subject.pipeline}", steepest.factor
-    )
+        return Finding(colour, text, value=steepest.factor)
+    return Finding(colour, steepest.text, f"slackwater state windows {subject.pipeline}", steepest.factor)
 
 
 def _warm_since(subject: Subject) -> datetime:

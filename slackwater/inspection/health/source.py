@@ -14,8 +14,16 @@ from slackwater.engine.source.files import NOWHERE, files_with_bounds
 from slackwater.engine.source.pinned_source import PinnedSource
 from slackwater.engine.source.pinning import pin
 from slackwater.errors import SlackwaterError
-from slackwater.inspection.health.findings import LEAST_HISTORY, Colour, Finding, Subject, colour_of
+from slackwater.inspection.health.findings import (
+    LEAST_HISTORY,
+    Colour,
+    Finding,
+    Subject,
+    colour_of,
+    needing_declaration,
+)
 from slackwater.inspection.health.runs import follows_the_clock
+from slackwater.pipelines import Pipeline
 from slackwater.pipelines.cron import Cron
 from slackwater.pipelines.sources import DeltaSource
 from slackwater.readable import count_text, duration_text, plain_text, time_text
@@ -24,9 +32,6 @@ from slackwater.runs.staging.shapes import check_sources
 from slackwater.runs.staging.stragglers import without_erased
 from slackwater.tables.delta.stored_files import Within
 from slackwater.windowing.times import to_datetime
-
-SOURCE = "source"
-PARTITIONS = "source_partitions"
 
 _SHORT_SILENCE = timedelta(days=1)
 _FAR_SILENCE = 2
@@ -40,41 +45,36 @@ class SourceLogs:
     """The logs of the sources of a registered pipeline, opened once."""
 
     subject: Subject
+    declaration: Pipeline
 
     @property
     def has_logs_only(self) -> bool:
-        assert self.subject.declaration is not None
-        return all(isinstance(source, DeltaSource) for source in self.subject.declaration.sources)
+        return all(isinstance(source, DeltaSource) for source in self.declaration.sources)
 
     @cached_property
     def sources(self) -> list[tuple[DeltaSource, PinnedSource]]:
         """Each source at its newest version, without rows that count as never written."""
-        declaration, subject = self.subject.declaration, self.subject
-        assert declaration is not None
-        pinned_sources = []
-        for source in declaration.sources:
-            if isinstance(source, DeltaSource):
-                place = subject.warehouse.source(source.table)
-                newest = pin(source, place, may_be_empty=True)
-                pinned_sources.append((source, without_erased(newest, source.table, subject.tables.ledger)))
-        return pinned_sources
+        ledger, warehouse = self.subject.tables.ledger, self.subject.warehouse
+        pinned_sources = (
+            (source, pin(source, warehouse.source(source.table), may_be_empty=True))
+            for source in self.declaration.sources
+            if isinstance(source, DeltaSource)
+        )
+        return [(source, without_erased(newest, source.table, ledger)) for source, newest in pinned_sources]
 
     @cached_property
     def newest(self) -> Sequence[PinnedSource]:
         """Each source at its newest version, also one that is a folder of Parquet files."""
-        declaration = self.subject.declaration
-        assert declaration is not None
         if self.has_logs_only:
             return [pinned_source for _, pinned_source in self.sources]
-        return pin_newest(declaration, self.subject.warehouse)
+        return pin_newest(self.declaration, self.subject.warehouse)
 
     def refusal(self) -> SlackwaterError | None:
         """The error by which the next run would refuse the sources for their columns, or None."""
-        subject, declaration = self.subject, self.subject.declaration
-        assert declaration is not None
+        subject = self.subject
         stored_schemas = {name: folder.schema for name, folder in subject.tables.folders.items()}
         try:
-            _, shape = check_sources(declaration, self.newest)
+            _, shape = check_sources(self.declaration, self.newest)
             subject.warehouse.tables(subject.pipeline, shape).check_columns(stored_schemas)
         except SlackwaterError as error:
             return error
@@ -87,44 +87,42 @@ class SourceLogs:
             for _, bounds in files_with_bounds(
                 pinned_source.actions, pinned_source.name_in_log(source.arrival_time)
             )
-            if bounds not in (None, NOWHERE) and bounds is not None
+            if bounds is not None and bounds != NOWHERE
         ]
         return to_datetime(max(greatest) // 1000) if greatest else None
 
 
-def judge_source(subject: Subject, logs: SourceLogs | None) -> Finding:
-    if logs is None or subject.declaration is None:
-        return Finding(SOURCE, None, "the source is not known: the pipeline is not registered here")
+@needing_declaration("the source is")
+def judge_source(subject: Subject, declaration: Pipeline, logs: SourceLogs) -> Finding:
     try:
         refusal = None if subject.is_closed or not logs.newest else logs.refusal()
         newest = logs.newest_arrival() if logs.has_logs_only else None
     except SlackwaterError as error:
-        return Finding(SOURCE, Colour.YELLOW, f"the source can't be read: {plain_text(error.message)}")
+        return Finding(Colour.YELLOW, f"the source can't be read: {plain_text(error.message)}")
     if refusal is not None:
         text = f"the next run will refuse the source: {plain_text(refusal.message)}"
-        return Finding(SOURCE, Colour.RED, text, f"slackwater plan {subject.pipeline}")
+        return Finding(Colour.RED, text, f"slackwater plan {subject.pipeline}")
     if not logs.has_logs_only:
-        return Finding(SOURCE, None, "a folder of Parquet files has no log to ask how new its rows are")
+        return Finding(None, "a folder of Parquet files has no log to ask how new its rows are")
     if newest is None:
-        return Finding(SOURCE, Colour.GREEN, "the source has no rows with statistics yet")
+        return Finding(Colour.GREEN, "the source has no rows with statistics yet")
     text = f"the newest row of the source arrived at {time_text(newest)}"
-    interval = _interval(subject)
+    interval = _interval(subject, declaration)
     if interval is None or subject.is_closed:
-        return Finding(SOURCE, Colour.GREEN, text + _waiting(subject, newest))
+        return Finding(Colour.GREEN, text + _waiting(subject, newest))
     silence = max(subject.now - newest, timedelta(0))
     yellow, red = subject.thresholds.source_silence
     colour = colour_of(silence, (2 * interval if yellow is None else yellow, red))
     if colour is not Colour.GREEN:
         text = f"no row has arrived in the source for {duration_text(silence)}"
-    return Finding(SOURCE, colour, text, value=silence.total_seconds())
+    return Finding(colour, text, value=silence.total_seconds())
 
 
-def _interval(subject: Subject) -> timedelta | None:
+def _interval(subject: Subject, declaration: Pipeline) -> timedelta | None:
     """The data interval at the head of a lineage that follows the wall clock; None for others."""
-    assert subject.declaration is not None
-    if subject.declaration.schedule is None or subject.head_end is None:
+    if declaration.schedule is None or subject.head_end is None:
         return None
-    cron = Cron(subject.declaration.schedule, subject.declaration.zone)
+    cron = Cron(declaration.schedule, declaration.zone)
     first = cron.next_after(subject.head_end)
     second = None if first is None else cron.next_after(first)
     if first is None or second is None or not follows_the_clock(subject, cron):
@@ -151,13 +149,12 @@ def judge_partitions(subject: Subject) -> Finding:
         if colour is not Colour.GREEN:
             silent.append((silence, name, colour))
     if not silent:
-        return Finding(PARTITIONS, Colour.GREEN, f"{count_text(len(silences), 'source partition')}", value=0)
+        return Finding(Colour.GREEN, f"{count_text(len(silences), 'source partition')}", value=0)
     silent.sort(reverse=True)
     names = [f"{plain_text(name)} for {duration_text(silence)}" for silence, name, _ in silent[:_MOST_NAMES]]
     more = f" and {len(silent) - _MOST_NAMES:,} more" if len(silent) > _MOST_NAMES else ""
     colour = max((colour for *_, colour in silent), key=lambda one: one.rank)
     return Finding(
-        PARTITIONS,
         colour,
         f"{len(silent):,} of {count_text(len(silences), 'source partition')} had no row: "
         f"{', '.join(names)}{more}",

@@ -5,8 +5,7 @@ their arrival column is read; else the rows of all of them are an upper bound.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from itertools import compress
 
 import numpy as np
 
@@ -14,14 +13,12 @@ from slackwater.engine.source.coverage import ReadRange
 from slackwater.engine.source.files import NOWHERE, Bounds, InputFile, files_with_bounds
 from slackwater.engine.source.pinned_source import PinnedSource
 from slackwater.errors import SlackwaterError
-from slackwater.inspection.health.findings import Colour, Finding, Subject
+from slackwater.inspection.health.findings import Colour, Finding, Subject, needing_declaration
 from slackwater.inspection.health.source import SourceLogs
+from slackwater.pipelines import Pipeline
 from slackwater.readable import count_text, plain_text, range_text
 from slackwater.runs.staging.slices import iso
 from slackwater.runs.staging.stragglers import arrivals, read_ranges_of
-from slackwater.windowing.times import to_datetime, to_ms
-
-STRAGGLERS = "stragglers"
 
 # Stragglers are counted by their arrivals in no more files and bytes than these.
 _COUNTED_FILES = 8
@@ -30,101 +27,76 @@ _COUNTED_BYTES = 64 << 20
 _COMMITS = 2000
 
 
-def judge_stragglers(subject: Subject, logs: SourceLogs | None) -> Finding:
-    if logs is None or subject.declaration is None:
-        return Finding(STRAGGLERS, None, "the source is not known: the pipeline is not registered here")
+@needing_declaration("the source is")
+def judge_stragglers(subject: Subject, declaration: Pipeline, logs: SourceLogs) -> Finding:
     if not logs.has_logs_only:
-        return Finding(STRAGGLERS, None, "a folder of Parquet files has no log to ask")
+        return Finding(None, "a folder of Parquet files has no log to ask")
     try:
         sources = logs.sources
     except SlackwaterError:
-        return Finding(STRAGGLERS, None, "the source can't be read")
-    folds = subject.declaration.stragglers == "fold"
-    rows, is_exact, first, last = 0, True, None, None
+        return Finding(None, "the source can't be read")
+    folds = declaration.stragglers == "fold"
+    rows, is_exact, straggling_slices = 0, True, list[ReadRange]()
     for source, pinned_source in sources:
         live = read_ranges_of(subject.runs, source.table)
         try:
-            candidates = _straggling_files(pinned_source, live, source.arrival_time, folds=folds)
+            files = _straggling_files(pinned_source, live, source.arrival_time, folds=folds)
         except SlackwaterError as error:
-            return Finding(STRAGGLERS, None, plain_text(str(error)))
-        if candidates is None:
-            return Finding(
-                STRAGGLERS,
-                None,
-                "the source's log does not say which rows are new",
-                f"slackwater plan {subject.pipeline}",
-            )
-        count = _count(pinned_source, candidates, source.arrival_time)
-        rows += count.rows
-        is_exact = is_exact and count.is_exact
-        if count.rows:
-            first = count.first if first is None else min(first, count.first)
-            last = count.last if last is None else max(last, count.last)
-    if not rows or first is None or last is None:
-        return Finding(
-            STRAGGLERS, Colour.GREEN, "no row has appeared in a slice that was run before", value=0
-        )
+            return Finding(None, plain_text(str(error)))
+        if files is None:
+            text = "the source's log does not say which rows are new"
+            return Finding(None, text, f"slackwater plan {subject.pipeline}")
+        is_counted = _is_counted(pinned_source, [file for file, _ in files])
+        is_exact = is_exact and is_counted
+        for file, slices in files:
+            counts = _counts(pinned_source, file, slices, source.arrival_time) if is_counted else None
+            rows += file.rows or 0 if counts is None else sum(counts)
+            straggling_slices += slices if counts is None else compress(slices, counts)
+    if not rows:
+        return Finding(Colour.GREEN, "no row has appeared in a slice that was run before", value=0)
+    first, last = (
+        min(item.from_ms for item in straggling_slices),
+        max(item.to_ms for item in straggling_slices),
+    )
     number = count_text(rows, "row") if is_exact else f"up to {count_text(rows, 'row')}"
-    slices = range_text(first, last)
+    text = f"{number} of {range_text(first, last)} have come since these slices were run"
     if folds:
-        text = f"{number} of {slices} have come since these slices were run; the next run takes them in"
-        return Finding(STRAGGLERS, Colour.GREEN, text, value=rows)
-    command = f"slackwater backfill {subject.pipeline} --from {iso(to_ms(first))} --to {iso(to_ms(last))}"
-    text = f"{number} of {slices} have come since these slices were run, and wait for a restatement"
-    return Finding(STRAGGLERS, Colour.YELLOW, text, command, rows)
-
-
-@dataclass(frozen=True)
-class _Candidate:
-    """A file that may hold stragglers, and the live slices at these places, none of which has read it."""
-
-    file: InputFile
-    places: Sequence[int]
-
-
-@dataclass(frozen=True)
-class _Count:
-    rows: int
-    is_exact: bool
-    first: datetime
-    last: datetime
-
-
-@dataclass(frozen=True)
-class _Candidates:
-    live: Sequence[ReadRange]
-    files: Sequence[_Candidate]
+        return Finding(Colour.GREEN, f"{text}; the next run takes them in", value=rows)
+    command = f"slackwater backfill {subject.pipeline} --from {iso(first)} --to {iso(last)}"
+    return Finding(Colour.YELLOW, f"{text}, and wait for a restatement", command, rows)
 
 
 def _straggling_files(
     source: PinnedSource, live: Sequence[ReadRange], arrival: str, *, folds: bool
-) -> _Candidates | None:
+) -> list[tuple[InputFile, list[ReadRange]]] | None:
     """The files of a source that by the log's statistics may hold rows of slices whose runs have not read
-    them; None where the log does not say which rows are new.
+    them, with these slices; None where the log does not say which rows are new.
     """
     if not live:
-        return _Candidates(live, ())
+        return []
     newest_read = max(item.version for item in live)
     read_at = [newest_read] * len(live) if folds else [item.version for item in live]
     before = source.at_version(min(read_at))
     if before.version == source.version:
-        return _Candidates(live, ())
+        return []
     if source.version - before.version > _COMMITS or source.has_lost_files_since(before):
         return None
     added_versions = source.added_since(before, read_at)
     if added_versions is None:
         return None
-    candidates = []
+    straggling_files = []
     for file, bounds in files_with_bounds(source.actions, source.name_in_log(arrival)):
         version = added_versions.get(file.path)
         if version is None or bounds == NOWHERE:
             continue
-        places = [
-            place for place, item in enumerate(live) if read_at[place] < version and _overlaps(bounds, item)
+        slices = [
+            item
+            for item, read in zip(live, read_at, strict=True)
+            if read < version and _overlaps(bounds, item)
         ]
-        if places:
-            candidates.append(_Candidate(file, places))
-    return _Candidates(live, candidates)
+        if slices:
+            straggling_files.append((file, slices))
+    return straggling_files
 
 
 def _overlaps(bounds: Bounds | None, item: ReadRange) -> bool:
@@ -132,27 +104,16 @@ def _overlaps(bounds: Bounds | None, item: ReadRange) -> bool:
     return bounds is None or (bounds[0] // 1000 < item.to_ms and bounds[1] // 1000 >= item.from_ms)
 
 
-def _count(source: PinnedSource, candidates: _Candidates, arrival: str) -> _Count:
-    """The stragglers in some files: exactly where they are few and small, else as many as these hold."""
-    files, live = candidates.files, candidates.live
-    is_exact = (
+def _is_counted(source: PinnedSource, files: Sequence[InputFile]) -> bool:
+    """Whether the rows of some files are counted by their arrivals, because they are few and small."""
+    return (
         len(files) <= _COUNTED_FILES
-        and sum(candidate.file.bytes for candidate in files) <= _COUNTED_BYTES
+        and sum(file.bytes for file in files) <= _COUNTED_BYTES
         and source.why_not_direct is None
     )
-    rows, places = 0, set[int]()
-    for candidate in files:
-        if not is_exact:
-            rows += candidate.file.rows or 0
-            places.update(candidate.places)
-            continue
-        times, _ = arrivals(source, candidate.file, arrival)
-        for place in candidate.places:
-            item = live[place]
-            count = int(np.count_nonzero((times >= item.from_ms) & (times < item.to_ms)))
-            rows += count
-            if count:
-                places.add(place)
-    first = min((live[place].from_ms for place in places), default=0)
-    last = max((live[place].to_ms for place in places), default=0)
-    return _Count(rows, is_exact, to_datetime(first), to_datetime(last))
+
+
+def _counts(source: PinnedSource, file: InputFile, slices: Sequence[ReadRange], arrival: str) -> list[int]:
+    """How many arrivals of each slice a file has."""
+    times, _ = arrivals(source, file, arrival)
+    return [int(np.count_nonzero((times >= item.from_ms) & (times < item.to_ms))) for item in slices]

@@ -8,8 +8,8 @@ from datetime import datetime
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 
-from slackwater.pages.checks_table import checks_table
-from slackwater.pages.drawing.table_view import Cell, PageColumn, TableView
+from slackwater.pages.drawing.run_tables import checks_table
+from slackwater.pages.drawing.table_view import Cell, TableView, page_columns
 from slackwater.pages.frame.links import link
 from slackwater.pages.frame.rendering import render
 from slackwater.pages.frame.site import PipelineInPath, PipelineView
@@ -63,10 +63,12 @@ def attempts_table(
     ]
     return TableView(
         caption="Attempts without a run so far, newest first",
-        columns=[
-            *(PageColumn("slice", "range"), PageColumn("outcome"), PageColumn("attempt", "number")),
-            *(PageColumn("last sign of life", "time"), PageColumn("error")),
-        ],
+        columns=page_columns(
+            {
+                **{"slice": "range", "outcome": "text", "attempt": "number"},
+                **{"last sign of life": "time", "error": "text"},
+            }
+        ),
         rows=[
             (
                 (attempt.slice_start, attempt.slice_end),

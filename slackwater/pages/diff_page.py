@@ -16,7 +16,7 @@ from slackwater.inspection.changes.comparison import PublishedComparison, publis
 from slackwater.inspection.changes.published_changes import PublishedChanges
 from slackwater.pages.drawing.answer_table import key_argument
 from slackwater.pages.drawing.changes_table import changes_view, summary_text, window_href
-from slackwater.pages.drawing.figures_table import figures_table
+from slackwater.pages.drawing.run_tables import figures_table
 from slackwater.pages.drawing.table_view import Cell, PageColumn, TableView
 from slackwater.pages.frame.links import link, same_page
 from slackwater.pages.frame.rendering import render

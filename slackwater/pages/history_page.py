@@ -14,7 +14,7 @@ from slackwater.inspection.changes.published_change import PublishedChange
 from slackwater.inspection.changes.published_changes import PublishedChanges
 from slackwater.inspection.changes.window_history import HistoryQuestion, history_of
 from slackwater.pages.drawing.changes_table import changes_view, late_tone, summary_text, window_href
-from slackwater.pages.drawing.table_view import Cell, PageColumn, TableView, table_view
+from slackwater.pages.drawing.table_view import Cell, TableView, page_columns, table_view
 from slackwater.pages.frame.links import link, same_page
 from slackwater.pages.frame.query_times import moment_of
 from slackwater.pages.frame.rendering import render
@@ -104,10 +104,12 @@ def _moved_rows(request: Request, pipeline: str, changes: Sequence[PublishedChan
         return None
     return TableView(
         caption="Late rows that a change has taken in or left out",
-        columns=[
-            *(PageColumn("Seq"), PageColumn("What became of it"), PageColumn("Event time", "time")),
-            *(PageColumn("Arrival", "time"), PageColumn("Row")),
-        ],
+        columns=page_columns(
+            {
+                **{"Seq": "text", "What became of it": "text"},
+                **{"Event time": "time", "Arrival": "time", "Row": "text"},
+            }
+        ),
         rows=rows,
     )
 

@@ -3,6 +3,7 @@ complete windows were when they first fired.
 """
 
 from itertools import pairwise
+from typing import Any
 
 from slackwater.inspection.inspection import Inspection
 from slackwater.inspection.late_rows.completeness import BARS, BoundAdvice, BoundPrice
@@ -10,8 +11,18 @@ from slackwater.inspection.late_rows.lateness_advice import LatenessAdvice
 from slackwater.inspection.late_rows.lateness_and_bound import advice_of
 from slackwater.inspection.late_rows.lateness_distribution import LatenessDistribution
 from slackwater.inspection.late_rows.lateness_settings import NoLateness
-from slackwater.pages.drawing.plots import ACCENT, GREY, SECOND, THIRD, Plot, duration_unit
-from slackwater.pages.drawing.table_view import PageColumn, TableView
+from slackwater.pages.drawing.plots import (
+    ACCENT,
+    SECOND,
+    THIRD,
+    Plot,
+    axis_title,
+    duration_unit,
+    line,
+    right_axis,
+    vertical_line,
+)
+from slackwater.pages.drawing.table_view import TableView, page_columns
 from slackwater.readable import exact_duration_text, share_text
 
 
@@ -61,17 +72,13 @@ def lateness_distribution_plot(distribution: LatenessDistribution, lateness_ms: 
             "barmode": "stack",
             "legend": {"traceorder": "normal"},
             "hovermode": "closest",
-            "xaxis": {"title": _title(f"{unit} after the window’s end"), "rangemode": "tozero"},
-            "yaxis": {"title": _title("rows")},
-            "shapes": [_line(lateness_ms / unit_ms)],
+            "xaxis": {"title": axis_title(f"{unit} after the window’s end"), "rangemode": "tozero"},
+            "yaxis": {"title": axis_title("rows")},
+            "shapes": [vertical_line(lateness_ms / unit_ms)],
         },
         numbers=TableView(
             caption="Rows by how late they came",
-            columns=[
-                PageColumn("after the window’s end"),
-                PageColumn("taken", "number"),
-                PageColumn("too late", "number"),
-            ],
+            columns=page_columns({"after the window’s end": "text", "taken": "number", "too late": "number"}),
             rows=[row for row in zip(texts, *both, strict=True) if row[1] or row[2]],
             empty="No row came after the end of its window.",
         ),
@@ -96,12 +103,12 @@ def completeness_plot(price: BoundPrice) -> Plot:
         ],
         layout={
             "hovermode": "closest",
-            "xaxis": {"type": "category", "tickangle": 0, "title": _title("share of the window’s rows")},
-            "yaxis": {"title": _title("windows")},
+            "xaxis": {"type": "category", "tickangle": 0, "title": axis_title("share of the window’s rows")},
+            "yaxis": {"title": axis_title("windows")},
         },
         numbers=TableView(
             caption="Windows by their completeness at first firing",
-            columns=[PageColumn("rows at first firing"), PageColumn("windows", "number")],
+            columns=page_columns({"rows at first firing": "text", "windows": "number"}),
             rows=list(zip(labels, price.bars, strict=True)) if price.windows else [],
             empty="No window has fired and closed yet.",
         ),
@@ -119,34 +126,19 @@ def lateness_price_plot(advice: LatenessAdvice) -> Plot:
         "declared one.",
         traces=[
             _curve("rows too late", x, [price.late_rows for price in prices], SECOND),
-            {
-                **_curve("open windows (right)", x, [price.windows_open for price in prices], ACCENT),
-                "yaxis": "y2",
-            },
+            _curve("open windows (right)", x, [price.windows_open for price in prices], ACCENT, yaxis="y2"),
         ],
         layout={
-            "xaxis": {"title": _title(f"allowed lateness in {unit}"), "rangemode": "tozero"},
-            "yaxis": {"title": _title("rows too late")},
-            "yaxis2": {
-                "title": _title("open windows"),
-                "overlaying": "y",
-                "side": "right",
-                "rangemode": "tozero",
-                "showgrid": False,
-                "automargin": True,
-                "tickfont": {"size": 11, "color": GREY},
-                "tickmode": "auto",
-                "nticks": 5,
-            },
-            "shapes": [_line(advice.settings.lateness_ms / unit_ms)],
+            "xaxis": {"title": axis_title(f"allowed lateness in {unit}"), "rangemode": "tozero"},
+            "yaxis": {"title": axis_title("rows too late")},
+            "yaxis2": right_axis("open windows", 5),
+            "shapes": [vertical_line(advice.settings.lateness_ms / unit_ms)],
         },
         numbers=TableView(
             caption="Late rows and open windows by lateness",
-            columns=[
-                PageColumn("allowed lateness"),
-                PageColumn("rows too late", "number"),
-                PageColumn("open windows", "number"),
-            ],
+            columns=page_columns(
+                {"allowed lateness": "text", "rows too late": "number", "open windows": "number"}
+            ),
             rows=[
                 (exact_duration_text(price.lateness_ms), price.late_rows, price.windows_open)
                 for price in prices
@@ -170,16 +162,14 @@ def bound_price_plot(advice: BoundAdvice) -> Plot:
             _curve("rows at first firing", x, [price.row_share for price in prices], THIRD),
         ],
         layout={
-            "xaxis": {"title": _title(f"bound in {unit}"), "rangemode": "tozero"},
+            "xaxis": {"title": axis_title(f"bound in {unit}"), "rangemode": "tozero"},
             "yaxis": {"tickformat": ".0%", "range": [0, 1.02]},
         },
         numbers=TableView(
             caption="Completeness by bound",
-            columns=[
-                PageColumn("bound"),
-                PageColumn("complete windows", "share"),
-                PageColumn("rows at first firing", "share"),
-            ],
+            columns=page_columns(
+                {"bound": "text", "complete windows": "share", "rows at first firing": "share"}
+            ),
             rows=[
                 (exact_duration_text(price.bound_ms), price.complete_share, price.row_share)
                 for price in prices
@@ -188,29 +178,8 @@ def bound_price_plot(advice: BoundAdvice) -> Plot:
     )
 
 
-def _title(text: str) -> dict[str, object]:
-    return {"text": text, "font": {"size": 11, "color": GREY}}
-
-
-def _curve(name: str, x: list[float], y: list[float | int | None], colour: str) -> dict[str, object]:
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": name,
-        "x": x,
-        "y": y,
-        "line": {"color": colour, "width": 2},
-        "marker": {"color": colour, "size": 6},
-    }
-
-
-def _line(x: float) -> dict[str, object]:
-    return {
-        "type": "line",
-        "x0": x,
-        "x1": x,
-        "y0": 0,
-        "y1": 1,
-        "yref": "paper",
-        "line": {"color": GREY, "width": 2, "dash": "dash"},
-    }
+def _curve(
+    name: str, x: list[float], y: list[float | int | None], colour: str, **settings: Any
+) -> dict[str, Any]:
+    marker = {"color": colour, "size": 6}
+    return line(name, x, y, colour, mode="lines+markers", marker=marker, **settings)

@@ -16,16 +16,21 @@ from slackwater.inspection.runs.partition_series import partition_series
 from slackwater.inspection.runs.run_series import RunFigures, figures_of, snapshot_bytes
 from slackwater.inspection.sql.views import LineageViews
 from slackwater.pages.attempt_page import attempts_table
-from slackwater.pages.checks_plot import checks_plot
 from slackwater.pages.drawing.lineage_drawing import lineage_drawing
 from slackwater.pages.drawing.plots import Plot
-from slackwater.pages.drawing.table_view import Cell, PageColumn, TableView
+from slackwater.pages.drawing.table_view import Cell, TableView, page_columns
 from slackwater.pages.frame.links import link, same_page
 from slackwater.pages.frame.rendering import render
 from slackwater.pages.frame.site import PipelineInPath, PipelineView
-from slackwater.pages.lag_plot import lag_plot
 from slackwater.pages.lateness_plots import late_row_plots
-from slackwater.pages.run_plots import firings_plot, phases_plot, rows_plot, state_plot
+from slackwater.pages.run_plots import (
+    checks_plot,
+    firings_plot,
+    lag_plot,
+    phases_plot,
+    rows_plot,
+    state_plot,
+)
 from slackwater.readable import count_text
 from slackwater.tables.ledger.rows import LedgerRow
 from slackwater.tables.ledger.spans import seqs_of
@@ -106,11 +111,13 @@ def _late_row_plots(view: PipelineView, last: int) -> list[Plot]:
 def _runs_table(request: Request, name: str, runs: Sequence[RunFigures]) -> TableView:
     return TableView(
         caption="Live runs, newest first",
-        columns=[
-            *(PageColumn("seq", "number"), PageColumn("slice", "range"), PageColumn("verdict")),
-            *(PageColumn("rows", "number"), PageColumn("too late", "number"), PageColumn("fired", "number")),
-            *(PageColumn("refired", "number"), PageColumn("open", "number"), PageColumn("took", "duration")),
-        ],
+        columns=page_columns(
+            {
+                **{"seq": "number", "slice": "range", "verdict": "text"},
+                **dict.fromkeys(("rows", "too late", "fired", "refired", "open"), "number"),
+                "took": "duration",
+            }
+        ),
         rows=[
             (
                 Cell(run.seq, link(request, "run", pipeline=name, seq=run.seq)),
@@ -131,10 +138,9 @@ def _has_many_late_rows(run: RunFigures) -> bool:
 def _moves_table(request: Request, view: PipelineView, graph: LineageGraph) -> TableView:
     return TableView(
         caption="Publications and other changes of main, newest first",
-        columns=[
-            *(PageColumn("ledger row", "number"), PageColumn("kind"), PageColumn("slices", "range")),
-            PageColumn("committed", "time"),
-        ],
+        columns=page_columns(
+            {"ledger row": "number", "kind": "text", "slices": "range", "committed": "time"}
+        ),
         rows=[
             (
                 Cell(row.seq, link(request, "run", pipeline=view.name, seq=row.seq)),

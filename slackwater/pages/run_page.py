@@ -7,11 +7,10 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 
 from slackwater.inspection.runs.run_account import corrections_by_cause, run_after, run_before
-from slackwater.pages.checks_table import checks_table
 from slackwater.pages.drawing.changes_table import cause_cell
-from slackwater.pages.drawing.figures_table import figures_table
 from slackwater.pages.drawing.plots import ACCENT, Plot
-from slackwater.pages.drawing.table_view import PageColumn, TableView
+from slackwater.pages.drawing.run_tables import checks_table, figures_table
+from slackwater.pages.drawing.table_view import TableView, page_columns
 from slackwater.pages.frame.links import link
 from slackwater.pages.frame.rendering import render
 from slackwater.pages.frame.site import PipelineInPath, PipelineView, RestateForm
@@ -100,7 +99,7 @@ def _phases_plot(row: LedgerRow) -> Plot:
         },
         numbers=TableView(
             caption="Time by phase",
-            columns=[PageColumn("phase"), PageColumn("time", "duration")],
+            columns=page_columns({"phase": "text", "time": "duration"}),
             rows=[(phase, seconds * 1000) for phase, seconds in phases],
         ),
     )
@@ -109,10 +108,12 @@ def _phases_plot(row: LedgerRow) -> Plot:
 def _inputs_table(row: LedgerRow) -> TableView:
     return TableView(
         caption="Inputs",
-        columns=[
-            *(PageColumn("table"), PageColumn("version", "exact"), PageColumn("rows", "number")),
-            *(PageColumn("files", "number"), PageColumn("size", "size"), PageColumn("table id", "code")),
-        ],
+        columns=page_columns(
+            {
+                **{"table": "text", "version": "exact", "rows": "number"},
+                **{"files": "number", "size": "size", "table id": "code"},
+            }
+        ),
         rows=[
             (item.table, item.version, item.rows, item.files, item.bytes, item.table_id)
             for item in row.inputs
@@ -126,10 +127,7 @@ def _corrections_table(request: Request, view: PipelineView, seq: int) -> TableV
     by_cause = corrections_by_cause(view.inspection.tables, seq)
     return TableView(
         caption="Changes of published rows by cause",
-        columns=[
-            PageColumn("cause"),
-            *(PageColumn(op, "number") for op in _OPS),
-        ],
+        columns=page_columns({"cause": "text", **dict.fromkeys(_OPS, "number")}),
         rows=[(cause_cell(cause), *(counts.get(op, 0) for op in _OPS)) for cause, counts in by_cause.items()],
         empty="It has changed no published row.",
     )

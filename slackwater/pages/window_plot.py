@@ -9,14 +9,25 @@ clock ▲                 ┊ window ┊        ┊ cleanup
       └──────────────────────────────────► event time
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from slackwater.inspection.windows.window_firings import WindowFiring
 from slackwater.inspection.windows.window_life import WindowExplanation
-from slackwater.pages.drawing.plots import ACCENT, BAD, GREY, LINE, SECOND, THIRD, Plot, plot_times
-from slackwater.pages.drawing.table_view import PageColumn, TableView
+from slackwater.pages.drawing.plots import (
+    ACCENT,
+    BAD,
+    GREY,
+    LINE,
+    SECOND,
+    THIRD,
+    Plot,
+    line,
+    plot_times,
+    vertical_line,
+)
+from slackwater.pages.drawing.table_view import TableView, page_columns
 from slackwater.windowing.times import to_ms
 
 _SOFT = "var(--accent-soft)"
@@ -24,6 +35,21 @@ _SOFT = "var(--accent-soft)"
 
 def window_plot(life: WindowExplanation, *, is_event_time: bool) -> Plot:
     """The life of a window as a drawing; windows of processing time have their bounds on the clock."""
+    elements, is_parked = life.elements, life.parked_state is not None
+    rows = (*elements.late_rows, *(elements.rows or ()))
+    firings = _own_firings(life)
+    event_times = [
+        *(life.window.columns["window_start"], life.window.columns["window_end"], life.window.cleanup_time),
+        *([life.waits_for.present] if is_parked else []),
+        *(firing.watermark for firing in firings),
+        *(row.event_time for row in rows),
+    ]
+    clocks = [
+        *(elements.first_arrival, elements.last_arrival),
+        *([life.waits_for.clock] if is_parked else []),
+        *(firing.clock for firing in firings),
+        *(row.arrival_time for row in rows),
+    ]
     return Plot(
         name="life",
         title="Its life",
@@ -31,8 +57,8 @@ def window_plot(life: WindowExplanation, *, is_event_time: bool) -> Plot:
         "line joins the moments at which the watermark is recorded.",
         traces=[trace for trace in _traces(life) if trace["x"]],
         layout={
-            "xaxis": {"title": {"text": "event time"}, "showgrid": True, **_axis(_event_times(life))},
-            "yaxis": {"title": {"text": "clock"}, "rangemode": "normal", "nticks": 6, **_axis(_clocks(life))},
+            "xaxis": {"title": {"text": "event time"}, "showgrid": True, **_axis(event_times)},
+            "yaxis": {"title": {"text": "clock"}, "rangemode": "normal", "nticks": 6, **_axis(clocks)},
             "hovermode": "closest",
             "shapes": _shapes(life, is_event_time=is_event_time),
             "annotations": _annotations(life, is_event_time=is_event_time),
@@ -52,48 +78,23 @@ def _axis(moments: Iterable[datetime | None]) -> dict[str, Any]:
     return {"type": "date", "range": [least - room, greatest + room]}
 
 
-def _event_times(life: WindowExplanation) -> Iterator[datetime | None]:
-    yield life.window.columns["window_start"]
-    yield life.window.columns["window_end"]
-    yield life.window.cleanup_time
-    if life.parked_state is not None:
-        yield life.waits_for.present
-    for firing in _own_firings(life):
-        yield firing.watermark
-    for row in (*life.elements.late_rows, *(life.elements.rows or ())):
-        yield row.event_time
-
-
-def _clocks(life: WindowExplanation) -> Iterator[datetime | None]:
-    yield life.elements.first_arrival
-    yield life.elements.last_arrival
-    if life.parked_state is not None:
-        yield life.waits_for.clock
-    for firing in _own_firings(life):
-        yield firing.clock
-    for row in (*life.elements.late_rows, *(life.elements.rows or ())):
-        yield row.arrival_time
-
-
 def _traces(life: WindowExplanation) -> list[dict[str, Any]]:
     points = life.watermarks
-    own_firings = _own_firings(life)
-    timer_firings = [firing for firing in own_firings if firing.cause == "timer" and not firing.is_withdrawal]
-    other_firings = [firing for firing in own_firings if firing.cause != "timer" and not firing.is_withdrawal]
+    emitting_firings = [firing for firing in _own_firings(life) if not firing.is_withdrawal]
+    timer_firings = [firing for firing in emitting_firings if firing.cause == "timer"]
+    other_firings = [firing for firing in emitting_firings if firing.cause != "timer"]
     rows = [row for row in life.elements.rows or () if not row.is_late]
     late_rows = {
         (row.event_time, row.arrival_time)
         for row in (*life.elements.late_rows, *(row for row in life.elements.rows or () if row.is_late))
     }
     return [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "watermark",
-            "x": plot_times(point.watermark for point in points),
-            "y": plot_times(point.clock for point in points),
-            "line": {"color": GREY, "width": 2},
-        },
+        line(
+            "watermark",
+            plot_times(point.watermark for point in points),
+            plot_times(point.clock for point in points),
+            GREY,
+        ),
         _dots("row", [(row.event_time, row.arrival_time) for row in rows], ACCENT, "circle", 6),
         _dots("too late", sorted(late_rows), SECOND, "circle", 8),
         _firing_dots("fired on a timer", timer_firings, THIRD),
@@ -158,18 +159,7 @@ def _shapes(life: WindowExplanation, *, is_event_time: bool) -> list[Mapping[str
             }
         )
     if life.window.cleanup_time is not None and is_event_time:
-        cleanup_ms = to_ms(life.window.cleanup_time) + 1
-        shapes.append(
-            {
-                "type": "line",
-                "x0": cleanup_ms,
-                "x1": cleanup_ms,
-                "y0": 0,
-                "y1": 1,
-                "yref": "paper",
-                "line": {"color": LINE, "width": 2, "dash": "dash"},
-            }
-        )
+        shapes.append(vertical_line(to_ms(life.window.cleanup_time) + 1, LINE))
     return shapes
 
 
@@ -213,11 +203,7 @@ def _numbers(life: WindowExplanation) -> TableView:
     ]
     return TableView(
         caption="Numbers of its life",
-        columns=[
-            PageColumn("clock", "time"),
-            PageColumn("what"),
-            PageColumn("event time or watermark", "time"),
-        ],
+        columns=page_columns({"clock": "time", "what": "text", "event time or watermark": "time"}),
         rows=sorted(events),
         empty="Nothing is recorded of its time.",
     )

@@ -16,7 +16,6 @@ ACCENT, SECOND, THIRD, FOURTH = "var(--accent)", "var(--second)", "var(--third)"
 GREY, LINE, BAD, GOOD = "var(--muted)", "var(--line)", "var(--bad)", "var(--good)"
 # Units of an axis of durations, the greatest first: milliseconds, and the text below it.
 _UNITS = ((86_400_000, "days"), (3_600_000, "hours"), (60_000, "minutes"), (1000, "seconds"))
-SERIES = (ACCENT, SECOND, THIRD, FOURTH, GREY)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +40,39 @@ class Plot:
     @property
     def is_empty(self) -> bool:
         return not any(len(trace.get("x", trace.get("y", ()))) for trace in self.traces)
+
+
+def line(
+    name: str, x: Iterable[float | None], y: Iterable[float | None], colour: str, **settings: Any
+) -> dict[str, Any]:
+    """A trace that joins points."""
+    own_settings = {"x": list(x), "y": list(y), "line": {"color": colour, "width": 2}}
+    return {"type": "scatter", "mode": "lines", "name": name, **own_settings, **settings}
+
+
+def axis_title(text: str) -> dict[str, Any]:
+    return {"text": text, "font": {"size": 11, "color": GREY}}
+
+
+def right_axis(text: str, marks: int) -> dict[str, Any]:
+    """The layout of a second axis to the right, with so many marks."""
+    return {
+        "title": axis_title(text),
+        "overlaying": "y",
+        "side": "right",
+        "rangemode": "tozero",
+        "showgrid": False,
+        "automargin": True,
+        "tickfont": {"size": 11, "color": GREY},
+        "tickmode": "auto",
+        "nticks": marks,
+    }
+
+
+def vertical_line(x: float, colour: str = GREY) -> dict[str, Any]:
+    """The shape of a dashed line through the whole plot."""
+    place = {"x0": x, "x1": x, "y0": 0, "y1": 1, "yref": "paper"}
+    return {"type": "line", **place, "line": {"color": colour, "width": 2, "dash": "dash"}}
 
 
 def duration_unit(most_ms: float) -> tuple[int, str]:

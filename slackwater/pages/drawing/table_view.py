@@ -38,6 +38,11 @@ class PageColumn(NamedTuple):
     help: str = ""
 
 
+def page_columns(kinds: Mapping[str, Kind]) -> list[PageColumn]:
+    """Columns by their headings."""
+    return [PageColumn(heading, kind) for heading, kind in kinds.items()]
+
+
 class Cell(NamedTuple):
     """A value that leads somewhere or stands out: `tone` is a class of the style sheet ("late", "bad",
     "good", "muted", "wrap"), `title` is shown when the pointer rests on it.

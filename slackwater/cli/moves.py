@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 @click.command("fork")
 @click.argument("pipeline")
 @click.argument("branch")
-@click.option(
-    "--run", "seq", type=options.SEQ, metavar="SEQ", help="fork behind this run (default: main's head)"
-)
+@options.run("fork behind this run (default: main's head)")
 @options.place
 @printing.json_or_text
 @options.log_format

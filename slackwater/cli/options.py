@@ -94,13 +94,11 @@ class SeqOrRunId(click.ParamType):
 _UNITS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-def warehouse(function: Function) -> Function:
-    """--warehouse"""
-    return click.option(
-        "--warehouse",
-        metavar="DIR-or-URI",
-        help="where the tables are (default: SLACKWATER_WAREHOUSE, else ./warehouse)",
-    )(function)
+warehouse = click.option(
+    "--warehouse",
+    metavar="DIR-or-URI",
+    help="where the tables are (default: SLACKWATER_WAREHOUSE, else ./warehouse)",
+)
 
 
 def pipelines(function: Function) -> Function:
@@ -171,54 +169,51 @@ def _pipelines_here(context: click.Context, option: click.Parameter, pipelines: 
     return pipelines
 
 
-def key(function: Function) -> Function:
-    """--key"""
-    return click.option(
-        "--key",
-        metavar="K",
-        help="only this key; several columns: values separated by commas, or a JSON list where a value holds "
-        "a comma: '[\"a,b\", 7]'",
-    )(function)
+def together(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Several decorators as one, as if they were written in this order."""
+
+    def decorate(function: Any) -> Any:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return decorate
 
 
-def output(function: Function) -> Function:
-    """--output"""
-    return click.option(
-        "--output", type=click.Choice(["table", "json"]), default="table", help="a table to read, or JSON"
-    )(function)
+key = click.option(
+    "--key",
+    metavar="K",
+    help="only this key; several columns: values separated by commas, or a JSON list where a value holds "
+    "a comma: '[\"a,b\", 7]'",
+)
 
 
-def on(function: Function) -> Function:
-    """--on"""
-    return click.option(
-        "--on",
-        type=click.Choice(["auto", "here", "spark"]),
-        help="where slices are replayed: by Spark's tasks (spark), on this machine without Spark (here), or "
-        "small ones here and others by Spark (auto) (default: as the pipeline declares)",
-    )(function)
+def run(help_text: str) -> Callable[[Function], Function]:
+    """--run, which names a row of the ledger"""
+    return click.option("--run", "seq", type=SEQ, metavar="SEQ", help=help_text)
 
 
-def replaying(function: Function) -> Function:
-    """--engine, --partitions, --on and --manifest, for verbs that replay slices"""
-    for option in (
-        click.option(
-            "--manifest",
-            metavar="FILE-or-URI",
-            help="write the outcome here as JSON (for Airflow)",
-        ),
-        click.option(
-            "--partitions",
-            type=click.IntRange(1),
-            metavar="N",
-            help="key-group ranges per slice (default: by input size)",
-        ),
-        click.option(
-            "--engine", type=click.Choice(["columnar", "operator"]), help="override the planner's choice"
-        ),
-        on,
-    ):
-        function = option(function)
-    return function
+on = click.option(
+    "--on",
+    type=click.Choice(["auto", "here", "spark"]),
+    help="where slices are replayed: by Spark's tasks (spark), on this machine without Spark (here), or "
+    "small ones here and others by Spark (auto) (default: as the pipeline declares)",
+)
+
+# For verbs that replay slices.
+replaying = together(
+    on,
+    click.option(
+        "--engine", type=click.Choice(["columnar", "operator"]), help="override the planner's choice"
+    ),
+    click.option(
+        "--partitions",
+        type=click.IntRange(1),
+        metavar="N",
+        help="key-group ranges per slice (default: by input size)",
+    ),
+    click.option("--manifest", metavar="FILE-or-URI", help="write the outcome here as JSON (for Airflow)"),
+)
 
 
 def log_format(function: Function) -> Function:
@@ -238,11 +233,9 @@ def log_format(function: Function) -> Function:
     return option(with_log)  # type: ignore[return-value]
 
 
-def no_deliver(function: Function) -> Function:
-    """--no-deliver"""
-    return click.option(
-        "--no-deliver", is_flag=True, help="leave the pipeline's sinks to `slackwater sinks deliver`"
-    )(function)
+no_deliver = click.option(
+    "--no-deliver", is_flag=True, help="leave the pipeline's sinks to `slackwater sinks deliver`"
+)
 
 
 def warn(line: str) -> None:

@@ -46,6 +46,27 @@ class Output:
         say(sentence, err=self.is_json)
 
 
+def kind_option(help_text: str, *further_kinds: str) -> Callable[[Any], Any]:
+    """--output, for the parameter `kind`"""
+    kinds = click.Choice(["table", "json", *further_kinds])
+    return click.option("--output", "kind", type=kinds, default="table", help=help_text)
+
+
+def limit_option(complete_forms: str) -> Callable[[Any], Any]:
+    """--limit; `complete_forms` show all rows unless it is given"""
+    help_text = f"at most N rows; 0: all (default: {TABLE_ROWS} in a table, all as {complete_forms})"
+    return click.option("--limit", type=click.IntRange(0), metavar="N", help=help_text)
+
+
+wide_option = click.option("--wide", is_flag=True, help="all columns, run ids and milliseconds included")
+
+
+def row_limit_of(kind: str, limit: int | None) -> int | None:
+    """How many rows are wanted by --output and --limit; None: all."""
+    default = TABLE_ROWS if kind == "table" else None
+    return default if limit is None else limit or None
+
+
 def output(function: Function) -> Function:
     """--output, --wide and --limit; `function` takes them as one `output: Output`."""
 
@@ -53,26 +74,9 @@ def output(function: Function) -> Function:
     def with_output(
         *args: Any, kind: Literal["table", "json"], wide: bool, limit: int | None, **kw: Any
     ) -> Any:
-        default = TABLE_ROWS if kind == "table" else None
-        row_limit = default if limit is None else limit or None
-        return function(*args, output=Output(kind, wide, row_limit), **kw)
+        return function(*args, output=Output(kind, wide, row_limit_of(kind, limit)), **kw)
 
-    for option in (
-        click.option(
-            "--limit",
-            type=click.IntRange(0),
-            metavar="N",
-            help=f"at most N rows; 0: all (default: {TABLE_ROWS} in a table, all as JSON)",
-        ),
-        click.option("--wide", is_flag=True, help="all columns, run ids and milliseconds included"),
-        click.option(
-            "--output",
-            "kind",
-            type=click.Choice(["table", "json"]),
-            default="table",
-            help="a table to read, or JSON",
-        ),
-    ):
+    for option in (limit_option("JSON"), wide_option, kind_option("a table to read, or JSON")):
         with_output = option(with_output)
     return with_output  # type: ignore[return-value]
 
@@ -84,14 +88,7 @@ def json_or_text(function: Function) -> Function:
     def with_output(*args: Any, kind: Literal["table", "json"], **kw: Any) -> Any:
         return function(*args, output=Output(kind, row_limit=None), **kw)
 
-    option = click.option(
-        "--output",
-        "kind",
-        type=click.Choice(["table", "json"]),
-        default="table",
-        help="sentences to read, or JSON",
-    )
-    return option(with_output)  # type: ignore[return-value]
+    return kind_option("sentences to read, or JSON")(with_output)
 
 
 def keys(names: Sequence[str]) -> list[Column]:

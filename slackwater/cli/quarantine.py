@@ -19,7 +19,7 @@ def command() -> None:
 @command.command("list")
 @click.argument("pipeline")
 @click.option("--reason", metavar="CODE", help="only rows with this reason, e.g. null_event_time")
-@click.option("--run", "seq", type=options.SEQ, metavar="SEQ", help="only rows of this run")
+@options.run("only rows of this run")
 @options.place
 @printing.output
 def list_rows(pipeline: NamedPipeline, reason: str | None, seq: int | None, output: Output) -> None:

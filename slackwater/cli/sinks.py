@@ -5,7 +5,7 @@ no JVM.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -45,14 +45,10 @@ def command() -> None:
     """The sinks of a pipeline: list them, deliver, deliver again."""
 
 
-def _chosen(function: Any) -> Any:
-    for option in (
-        options.place,
-        click.argument("name", required=False, metavar="[NAME]"),
-        click.argument("pipeline"),
-    ):
-        function = option(function)
-    return function
+_chosen = options.together(
+    click.argument("pipeline"), click.argument("name", required=False, metavar="[NAME]"), options.place
+)
+_delivering = options.together(_chosen, options.log_format, printing.json_or_text)
 
 
 @command.command("list")
@@ -126,12 +122,6 @@ def _warn_of_problems(states: Sequence[SinkState], output: Output) -> None:
     for state in states if not output.is_json else ():
         if state.problem:
             options.warn(state.problem)
-
-
-def _delivering(function: Any) -> Any:
-    for option in (printing.json_or_text, options.log_format):
-        function = option(function)
-    return _chosen(function)
 
 
 @command.command("deliver")

@@ -26,21 +26,10 @@ Form = Literal["table", "json", "csv"]
 @click.command("sql")
 @click.argument("pipeline")
 @click.argument("statement", required=False)
-@click.option("--run", "seq", type=options.SEQ, metavar="SEQ", help="the views as of this ledger row")
+@options.run("the views as of this ledger row")
 @click.option("--branch", metavar="NAME", help="the views as of this branch")
-@click.option(
-    "--output",
-    "form",
-    type=click.Choice(["table", "json", "csv"]),
-    default="table",
-    help="a table to read, JSON or CSV",
-)
-@click.option(
-    "--limit",
-    type=click.IntRange(0),
-    metavar="N",
-    help=f"at most N rows; 0: all (default: {printing.TABLE_ROWS} in a table, all as JSON and CSV)",
-)
+@printing.kind_option("a table to read, JSON or CSV", "csv")
+@printing.limit_option("JSON and CSV")
 @click.option("--wide", is_flag=True, help="all columns, also those that the terminal has no room for")
 @options.place
 def command(
@@ -49,7 +38,7 @@ def command(
     statement: str | None,
     seq: int | None,
     branch: str | None,
-    form: Form,
+    kind: Form,
     limit: int | None,
     wide: bool,
 ) -> None:
@@ -65,22 +54,21 @@ def command(
 
     if seq is not None and branch is not None:
         raise click.UsageError("give --run or --branch, not both")
-    default_limit = printing.TABLE_ROWS if form == "table" else None
-    row_limit = default_limit if limit is None else limit or None
+    row_limit = printing.row_limit_of(kind, limit)
     inspection = pipeline.inspection()
     with LineageViews.over(inspection, inspection.at(str(seq or branch or MAIN))) as views:
         inspection.say_if_unfinished()
         if statement is None and sys.stdin.isatty():
             from slackwater.cli.sql_prompt import prompt
 
-            prompt(views, lambda text: print_answer(views, text, form, row_limit, is_wide=wide))
+            prompt(views, lambda text: print_answer(views, text, kind, row_limit, is_wide=wide))
             return
         text = sys.stdin.read() if statement is None else statement
         if not text.strip():
             raise click.UsageError(
                 f'no statement: give one, for example `slackwater sql {pipeline} "FROM windows_now"`'
             )
-        print_answer(views, text, form, row_limit, is_wide=wide)
+        print_answer(views, text, kind, row_limit, is_wide=wide)
 
 
 def print_answer(

@@ -24,16 +24,10 @@ def command() -> None:
     the lineage."""
 
 
-def _as_of_a_run(function: Any) -> Any:
-    """PIPELINE, --run and the shared options, of verbs that show a snapshot."""
-    for option in (
-        printing.output,
-        options.place,
-        click.option("--run", "seq", type=options.SEQ, metavar="SEQ", help="as of this run"),
-        click.argument("pipeline"),
-    ):
-        function = option(function)
-    return function
+# Of verbs that show a snapshot.
+_as_of_a_run = options.together(
+    click.argument("pipeline"), options.run("as of this run"), options.place, printing.output
+)
 
 
 @command.command("windows")

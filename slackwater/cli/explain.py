@@ -11,7 +11,7 @@ from slackwater.cli.options import NamedPipeline
 from slackwater.cli.printing import Output
 
 if TYPE_CHECKING:
-    from slackwater.inspection.windows.parked_window import ParkedWindow
+    from slackwater.inspection.windows.window_elements import ParkedWindow
     from slackwater.inspection.windows.window_life import WindowExplanation
 
 

@@ -89,7 +89,7 @@ def _causing_rows(
     pipeline: NamedPipeline, inspection: "Inspection", key: str | None, history: "WindowHistory"
 ) -> "list[Sequence[CausingRow]]":
     from slackwater.inspection.changes.causing_rows import CausingRows
-    from slackwater.inspection.windows.key_rows import KeyRows
+    from slackwater.inspection.windows.lineage_as_of import KeyRows
     from slackwater.tables.warehouse import Warehouse
 
     declaration, warehouse = pipeline.declaration(), Warehouse.at(pipeline.warehouse)
@@ -150,7 +150,7 @@ def _show_causing_rows(
 
 
 def _json_row(change: "PublishedChange", causes: "Sequence[CausingRow] | None") -> dict[str, Any]:
-    from slackwater.inspection.changes.change_reason import reason_of
+    from slackwater.inspection.changes.published_change import reason_of
 
     brought_by = change.brought_by
     names = ("timestamp", "ordinal", "kind", "firing", "revision", "op", "cause", "old", "new")

@@ -1,5 +1,6 @@
-"""`slackwater late`: the rows that were too late for their windows, the allowed lateness that would have
-saved them, and how to re-admit them. Only `redrive` may start a JVM, where a slice is large.
+"""`slackwater late`: the rows that were too late for their windows, the allowed lateness or bound that would
+have saved them and its price, and how to re-admit them. Only `redrive` may start a JVM, where a slice is
+large.
 """
 
 from collections.abc import Iterator
@@ -8,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slackwater.cli import options, printing
-from slackwater.cli.late_advice import advise
 from slackwater.cli.options import NamedPipeline
 from slackwater.cli.printing import Output
 from slackwater.cli.table_layout import value_text
@@ -20,15 +20,13 @@ if TYPE_CHECKING:
     from slackwater.engine.transport.placement import On
     from slackwater.inspection.inspection import Inspection
     from slackwater.inspection.late_rows.lateness import SavedRows
+    from slackwater.inspection.late_rows.lateness_and_bound import LateRowAdvice
     from slackwater.runs.restating.redrive import RedriveResult
 
 
 @click.group("late")
 def command() -> None:
     """Rows that came too late."""
-
-
-command.add_command(advise)
 
 
 _late_rows_of = options.together(
@@ -45,7 +43,7 @@ def list_late(pipeline: NamedPipeline, key: str | None, seq: int | None, output:
     \b
     Example: slackwater late list departures --key EWR
     """
-    from slackwater.inspection.rows.top_rows import top_rows
+    from slackwater.inspection.rows.row_pages import top_rows
     from slackwater.inspection.sql.views import LineageViews
 
     inspection = pipeline.inspection()
@@ -274,3 +272,81 @@ def _bounds_text(window: dict[str, Any]) -> str:
 
 def _own_values(window: dict[str, Any]) -> list[str]:
     return [value_text(value) for name, value in window.items() if name not in ("start", "end")]
+
+
+@command.command("advise")
+@click.argument("pipeline")
+@click.option("--lateness", type=options.Length(), metavar="LENGTH", help="show this allowed lateness, too")
+@click.option("--bound", type=options.Length(), metavar="LENGTH", help="show this bound, too")
+@click.option(
+    "--last",
+    type=click.IntRange(1),
+    metavar="N",
+    help="look at the newest N runs (default: all that can be read in a moment)",
+)
+@click.option(
+    "--elements",
+    is_flag=True,
+    help="read the rows from the source, too: shorter bounds have a price then; --last bounds them",
+)
+@options.place
+@printing.output
+def advise(
+    pipeline: NamedPipeline,
+    *,
+    lateness: int | None,
+    bound: int | None,
+    last: int | None,
+    elements: bool,
+    output: Output,
+) -> None:
+    """What another allowed lateness would have saved and cost, how complete windows were when they first
+    fired under this and longer bounds of the watermark, and which settings are worth their price.
+
+    All of it comes from what runs have recorded of rows that came late; the source is read only with
+    --elements.
+
+    \b
+    Example: slackwater late advise departures --lateness 7h
+    """
+    from slackwater.inspection.late_rows.lateness_and_bound import advice_of
+    from slackwater.tables.warehouse import Warehouse
+
+    reading = (pipeline.declaration(), Warehouse.at(pipeline.warehouse)) if elements else None
+    advice = advice_of(
+        pipeline.inspection(), lateness_ms=lateness, bound_ms=bound, last_runs=last, reading=reading
+    )
+    _show(pipeline, advice, output)
+
+
+def _show(pipeline: NamedPipeline, advice: "LateRowAdvice", output: Output) -> None:
+    from slackwater.inspection.late_rows.lateness_and_bound import bound_table, lateness_table
+
+    latenesses, bounds = lateness_table(advice.lateness), bound_table(advice.bound)
+    if output.is_json:
+        settings, bound = advice.settings, advice.bound
+        printing.show_object(
+            {
+                "pipeline": pipeline.name,
+                "allowed_lateness_ms": settings.lateness_ms,
+                "bound_ms": settings.bound_ms,
+                "rows_read": advice.lateness.rows_read,
+                "rows_late": advice.lateness.rows_late,
+                "lateness": latenesses.rows,
+                "bound": [] if bounds is None else bounds.rows,
+                "suggested_lateness_ms": advice.lateness.suggestion.lateness_ms,
+                "suggested_bound_ms": None if bound is None else bound.suggestion.bound_ms,
+                "suggestion": " ".join(advice.suggestions),
+                "notes": advice.notes,
+                "is_sample": advice.lateness.is_sample,
+            }
+        )
+        return
+    printing.say(f"{pipeline}: {advice.summary}")
+    for table in (latenesses, bounds):
+        if table is not None:
+            click.echo()
+            printing.show(table.rows, table.columns, output, empty="")
+    click.echo()
+    for sentence in (*advice.suggestions, " ".join(advice.notes)):
+        printing.say(sentence)

@@ -295,7 +295,7 @@ def log_to_stderr(kind: str | None, level: int = logging.INFO) -> None:
         logger.handlers = [ProgressLine(Console(stderr=True))]
         logger.setLevel(logging.DEBUG)
     else:
-        from slackwater.cli.long_steps import LongSteps
+        from slackwater.cli.progress import LongSteps
 
         lines = logging.StreamHandler(sys.stderr)
         lines.setLevel(logging.WARNING if is_progress else level)

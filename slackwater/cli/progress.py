@@ -1,6 +1,7 @@
-"""Shows on a terminal what a verb does: one line that changes, with the slice, the step, rows a second and
-the time. It follows the records that the protocol logs: `begins` at the start of a step, `slices` when they
-are known, `rows` when a slice is staged.
+"""Shows what a verb does, by the records that the protocol logs: `begins` at the start of a step, `slices`
+when they are known, `rows` when a slice is staged. On a terminal it is one line that changes, with the slice,
+the step, rows a second and the time; elsewhere a line for each step that goes on for seconds, and one that
+says where a slice is replayed.
 """
 
 import logging
@@ -8,20 +9,12 @@ import sys
 import threading
 import time
 from datetime import UTC
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
-
-from slackwater.cli.long_steps import STEPS
 from slackwater.readable import range_of_slice
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 # A verb that ends sooner shows no line.
 _DELAY_SECONDS = 0.5
@@ -30,16 +23,21 @@ _DELAY_SECONDS = 0.5
 class ProgressLine(logging.Handler):
     """A line on a terminal, which is gone when the verb ends. Warnings stay, above it."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: "Console") -> None:
+        from rich import progress
+
         super().__init__(logging.DEBUG)
         self._console = console
         columns = (
-            *(SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=10)),
-            *(MofNCompleteColumn(), TextColumn("{task.fields[rate]}"), TimeElapsedColumn()),
+            *(progress.SpinnerColumn(), progress.TextColumn("{task.description}")),
+            *(progress.BarColumn(bar_width=10), progress.MofNCompleteColumn()),
+            *(progress.TextColumn("{task.fields[rate]}"), progress.TimeElapsedColumn()),
         )
         # Lines for people are printed above it; those for a pipe go there.
         is_shared = sys.stdout.isatty()
-        self._progress = Progress(*columns, console=console, transient=True, redirect_stdout=is_shared)
+        self._progress = progress.Progress(
+            *columns, console=console, transient=True, redirect_stdout=is_shared
+        )
         self._task = self._progress.add_task("", total=None, rate="")
         self._rows, self._began = 0, time.monotonic()
         self._timer = threading.Timer(_DELAY_SECONDS, self._show)
@@ -68,6 +66,8 @@ class ProgressLine(logging.Handler):
             rate = self._rows / max(time.monotonic() - self._began, 1e-9)
             self._progress.update(self._task, advance=1, rate=f"{rate:,.0f} rows/s")
         elif "begins" in facts:
+            from rich.markup import escape
+
             step = record.getMessage()
             slice_text = range_of_slice(facts.get("slice", ""), facts.get("zone", UTC))
             words = (facts.get("pipeline"), slice_text, STEPS.get(step, step))
@@ -79,4 +79,75 @@ class ProgressLine(logging.Handler):
             self._is_over = True
             self._timer.cancel()
             self._progress.stop()
+        super().close()
+
+
+# What a step is called for people.
+STEPS = {
+    "claim": "takes the lease",
+    "pin": "looks at the source",
+    "session": "starts Spark",
+    "timeline": "works out watermarks",
+    "replay": "replays",
+    "stage": "writes",
+    "validate": "validates",
+    "publish": "publishes",
+}
+_LONG_SECONDS = 3
+_AGAIN_SECONDS = 5
+
+
+class LongSteps(logging.Handler):
+    """Hands a line to another handler for each step that goes on for `seconds`, and another one every
+    `again_seconds` after that.
+    """
+
+    def __init__(
+        self, lines: logging.Handler, seconds: float = _LONG_SECONDS, again_seconds: float = _AGAIN_SECONDS
+    ) -> None:
+        super().__init__(logging.DEBUG)
+        self._lines = lines
+        self._seconds, self._again_seconds = seconds, again_seconds
+        self._timer: threading.Timer | None = None
+        self._guard = threading.Lock()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Follow one record. Notices, and where a slice is replayed, are for people, also where they see
+        warnings alone.
+        """
+        facts = vars(record)
+        if {"notice", "place"} & facts.keys() and record.levelno < self._lines.level:
+            self._lines.handle(record)
+        if not {"begins", "seconds"} & facts.keys() and record.levelno < logging.WARNING:
+            return  # said in the midst of a step, which goes on
+        with self._guard:
+            self._wait_for(record if "begins" in facts else None, self._seconds)
+
+    def _wait_for(self, begun: logging.LogRecord | None, seconds: float) -> None:
+        """Tell of the step `begun` after so many seconds, and no more of the one before."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        if begun is not None:
+            self._timer = threading.Timer(seconds, self._tell, [begun])
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _tell(self, begun: logging.LogRecord) -> None:
+        with self._guard:
+            if threading.current_thread() is not self._timer:
+                return  # the next step has begun meanwhile
+            step, now = begun.getMessage(), time.time()
+            facts: dict[str, Any] = {
+                **vars(begun),
+                "msg": f"{step} goes on: {STEPS.get(step, step)}, {now - begun.created:.0f} s",
+                "args": (),
+                "created": now,
+            }
+            self._lines.handle(logging.makeLogRecord(facts))
+            self._wait_for(begun, self._again_seconds)
+
+    def close(self) -> None:
+        with self._guard:
+            self._wait_for(None, 0)
         super().close()

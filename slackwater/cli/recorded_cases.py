@@ -24,16 +24,14 @@ import pyarrow.parquet as pq
 
 from slackwater.cli.recorded_functions import (
     EMISSION,
+    FACTS_OF_VALUE,
     SIDE,
+    StepResult,
     assigner_of_elements,
     declarations_of,
     evictor_of_elements,
-    trigger_of_elements,
-)
-from slackwater.cli.recorded_results import (
-    FACTS_OF_VALUE,
-    StepResult,
     recorded_result,
+    trigger_of_elements,
     value_as_json,
 )
 from slackwater.cli.recorded_slices import RecordedSlice, RecordedSlices, declared_duration

@@ -19,8 +19,7 @@ from slackwater.pages import (
 )
 from slackwater.pages.frame import static_files
 from slackwater.pages.frame.failures import handle_failures
-from slackwater.pages.frame.head_requests import HeadAsGet
-from slackwater.pages.frame.security_headers import SecurityHeaders
+from slackwater.pages.frame.headers import HeadAsGet, SecurityHeaders
 from slackwater.pages.frame.site import AirflowLinks, Authorize, Site, check_sender
 
 # Fixed paths come before `/{pipeline}`.

@@ -8,12 +8,12 @@ from datetime import datetime
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 
+from slackwater.pages.drawing.flow_drawing import rows_flow
 from slackwater.pages.drawing.run_tables import checks_table
 from slackwater.pages.drawing.table_view import Cell, TableView, page_columns
 from slackwater.pages.frame.links import link
 from slackwater.pages.frame.rendering import render
 from slackwater.pages.frame.site import PipelineInPath, PipelineView
-from slackwater.pages.run_flows import rows_flow
 from slackwater.readable import duration_text, time_text
 from slackwater.runs.staging.slices import iso
 from slackwater.tables.ledger.attempts import OPEN, Attempt

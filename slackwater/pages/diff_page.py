@@ -11,11 +11,9 @@ from fastapi.responses import Response
 from slackwater.errors import SlackwaterError, UsageError
 from slackwater.inspection.change_text import are_equal, window_text
 from slackwater.inspection.changes.change_tables import changes_table
-from slackwater.inspection.changes.changes_between import changes_between
 from slackwater.inspection.changes.comparison import PublishedComparison, published_days
-from slackwater.inspection.changes.published_changes import PublishedChanges
-from slackwater.pages.drawing.answer_table import key_argument
-from slackwater.pages.drawing.changes_table import changes_view, summary_text, window_href
+from slackwater.inspection.changes.published_changes import PublishedChanges, changes_between
+from slackwater.pages.drawing.answer_table import changes_view, key_argument, summary_text, window_href
 from slackwater.pages.drawing.run_tables import figures_table
 from slackwater.pages.drawing.table_view import Cell, PageColumn, TableView
 from slackwater.pages.frame.links import link, same_page

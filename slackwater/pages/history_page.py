@@ -13,10 +13,9 @@ from slackwater.inspection.changes.change_tables import changes_table, history_t
 from slackwater.inspection.changes.published_change import PublishedChange
 from slackwater.inspection.changes.published_changes import PublishedChanges
 from slackwater.inspection.changes.window_history import HistoryQuestion, history_of
-from slackwater.pages.drawing.changes_table import changes_view, late_tone, summary_text, window_href
+from slackwater.pages.drawing.answer_table import changes_view, late_tone, summary_text, window_href
 from slackwater.pages.drawing.table_view import Cell, TableView, page_columns, table_view
-from slackwater.pages.frame.links import link, same_page
-from slackwater.pages.frame.query_times import moment_of
+from slackwater.pages.frame.links import link, moment_of, same_page
 from slackwater.pages.frame.rendering import render
 from slackwater.pages.frame.site import PipelineInPath, PipelineView
 from slackwater.windowing.times import to_ms

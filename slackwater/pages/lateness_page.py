@@ -9,9 +9,13 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from slackwater.inspection.late_rows.lateness_advice import STEPS_MS
-from slackwater.inspection.late_rows.lateness_and_bound import LateRowAdvice, advice_of
+from slackwater.inspection.late_rows.lateness_and_bound import (
+    LateRowAdvice,
+    advice_of,
+    bound_table,
+    lateness_table,
+)
 from slackwater.inspection.late_rows.lateness_settings import NoLateness
-from slackwater.inspection.late_rows.lateness_tables import bound_table, lateness_table
 from slackwater.pages.drawing.plots import Plot
 from slackwater.pages.drawing.table_view import table_view
 from slackwater.pages.frame.links import same_page

@@ -8,8 +8,7 @@ from typing import Any
 from slackwater.inspection.inspection import Inspection
 from slackwater.inspection.late_rows.completeness import BARS, BoundAdvice, BoundPrice
 from slackwater.inspection.late_rows.lateness_advice import LatenessAdvice
-from slackwater.inspection.late_rows.lateness_and_bound import advice_of
-from slackwater.inspection.late_rows.lateness_distribution import LatenessDistribution
+from slackwater.inspection.late_rows.lateness_and_bound import LatenessDistribution, advice_of
 from slackwater.inspection.late_rows.lateness_settings import NoLateness
 from slackwater.pages.drawing.plots import (
     ACCENT,

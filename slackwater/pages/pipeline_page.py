@@ -10,10 +10,14 @@ from fastapi.responses import Response
 from markupsafe import Markup
 
 from slackwater.inspection.health.report import pipeline_health
-from slackwater.inspection.runs.check_series import check_series
 from slackwater.inspection.runs.lineage_graph import LineageGraph, lineage_graph
-from slackwater.inspection.runs.partition_series import partition_series
-from slackwater.inspection.runs.run_series import RunFigures, figures_of, snapshot_bytes
+from slackwater.inspection.runs.run_series import (
+    RunFigures,
+    check_series,
+    figures_of,
+    partition_series,
+    snapshot_bytes,
+)
 from slackwater.inspection.sql.views import LineageViews
 from slackwater.pages.attempt_page import attempts_table
 from slackwater.pages.drawing.lineage_drawing import lineage_drawing

@@ -7,14 +7,14 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 
 from slackwater.inspection.runs.run_account import corrections_by_cause, run_after, run_before
-from slackwater.pages.drawing.changes_table import cause_cell
+from slackwater.pages.drawing.answer_table import cause_cell
+from slackwater.pages.drawing.flow_drawing import rows_flow, windows_flow
 from slackwater.pages.drawing.plots import ACCENT, Plot
 from slackwater.pages.drawing.run_tables import checks_table, figures_table
 from slackwater.pages.drawing.table_view import TableView, page_columns
 from slackwater.pages.frame.links import link
 from slackwater.pages.frame.rendering import render
 from slackwater.pages.frame.site import PipelineInPath, PipelineView, RestateForm
-from slackwater.pages.run_flows import rows_flow, windows_flow
 from slackwater.readable import count_text, time_text
 from slackwater.runs.staging.slices import iso
 from slackwater.tables.ledger.rows import RUN_KINDS, LedgerRow, RowKind

@@ -6,9 +6,14 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from slackwater.inspection.runs.check_series import CheckResult, CheckSeries
-from slackwater.inspection.runs.partition_series import PartitionProgress, PartitionSeries
-from slackwater.inspection.runs.run_series import SESSION, RunFigures
+from slackwater.inspection.runs.run_series import (
+    SESSION,
+    CheckResult,
+    CheckSeries,
+    PartitionProgress,
+    PartitionSeries,
+    RunFigures,
+)
 from slackwater.pages.drawing.plots import (
     ACCENT,
     BAD,

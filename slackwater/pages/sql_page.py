@@ -14,8 +14,8 @@ from fastapi.responses import Response
 
 from slackwater.errors import RetryableError, without_credentials
 from slackwater.inspection.rows.row_exports import csv_pieces
+from slackwater.inspection.sql.select_statements import MEMORY_LIMIT, NotAStatement
 from slackwater.inspection.sql.sql_answers import SqlAnswer, list_of_views
-from slackwater.inspection.sql.statement_errors import MEMORY_LIMIT, NotAStatement
 from slackwater.inspection.sql.statement_process import (
     StatementQuestion,
     answer_in_process,

@@ -11,13 +11,20 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
 from slackwater.inspection.rows.row_exports import csv_pieces, parquet_pieces
-from slackwater.inspection.rows.row_pages import PAGE_ROWS, PagedView, RowFilter, RowPage, RowPlace
-from slackwater.inspection.rows.state_tables import OPTIONAL_COLUMNS, STATE_TABLES, StateTable
+from slackwater.inspection.rows.row_pages import (
+    OPTIONAL_COLUMNS,
+    PAGE_ROWS,
+    STATE_TABLES,
+    PagedView,
+    RowFilter,
+    RowPage,
+    RowPlace,
+    StateTable,
+)
 from slackwater.inspection.sql.views import LineageViews
 from slackwater.pages.drawing.answer_table import answer_table, run_link, window_link
 from slackwater.pages.drawing.table_view import TableView
-from slackwater.pages.frame.links import link, same_page
-from slackwater.pages.frame.query_times import moment_of
+from slackwater.pages.frame.links import link, moment_of, same_page
 from slackwater.pages.frame.rendering import render
 from slackwater.pages.frame.site import PipelineInPath, PipelineView
 

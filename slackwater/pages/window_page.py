@@ -24,8 +24,7 @@ from slackwater.inspection.windows.window_search import (
     window_text,
 )
 from slackwater.pages.drawing.table_view import table_view
-from slackwater.pages.frame.links import link
-from slackwater.pages.frame.query_times import moment_of
+from slackwater.pages.frame.links import link, moment_of
 from slackwater.pages.frame.rendering import render
 from slackwater.pages.frame.site import PipelineInPath, PipelineView
 from slackwater.pages.window_plot import window_plot

@@ -10,9 +10,8 @@ import pytest
 from rich.console import Console
 
 from slackwater.cli import options
-from slackwater.cli.long_steps import LongSteps
-from slackwater.cli.progress import ProgressLine
-from slackwater.runs.staging.run import Phases
+from slackwater.cli.progress import LongSteps, ProgressLine
+from slackwater.runs.staging.phases import Phases
 
 SLICE = "[2013-01-01T00:00:00Z, 2013-01-02T00:00:00Z)"
 

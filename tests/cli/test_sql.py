@@ -16,7 +16,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from slackwater.cli.sql_prompt import SqlCompleter, prompt
-from slackwater.inspection.sql.statement_errors import NotAStatement
+from slackwater.inspection.sql.select_statements import NotAStatement
 from slackwater.inspection.sql.views import LineageViews
 from tests.integration.command import here
 from tests.integration.stored import StoredTables

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.inspection.changes.change_reason import reason_of
+from slackwater.inspection.changes.published_change import reason_of
 from slackwater.inspection.changes.window_history import HistoryQuestion, history_of
 from slackwater.inspection.inspection import Inspection
 from slackwater.pages.app import create_app

@@ -10,7 +10,7 @@ from slackwater.inspection.windows.window_answer import answer
 from slackwater.inspection.windows.window_life import WindowExplanation, WindowQuestion, explain_window
 from slackwater.inspection.windows.window_search import WindowName
 from slackwater.pages.app import create_app
-from slackwater.pages.frame.query_times import moment_of
+from slackwater.pages.frame.links import moment_of
 from slackwater.windowing.times import to_ms
 from tests.pages.page_reader import PageReader
 from tests.runs.own_lanes import LANES, lanes_of_a_day

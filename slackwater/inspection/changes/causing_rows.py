@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from slackwater.inspection.changes.published_change import PublishedChange, without
-from slackwater.inspection.windows.key_rows import KeyRows
-from slackwater.inspection.windows.lineage_as_of import LineageAsOf
+from slackwater.inspection.windows.lineage_as_of import KeyRows, LineageAsOf
 from slackwater.inspection.windows.source_rows import RowOfWindow, rows_of_run
 from slackwater.pipelines import Pipeline
 from slackwater.tables.ledger.rows import LedgerRow, RowKind

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.inspection.answer_tables import AnswerTable, Column
 from slackwater.inspection.change_text import cause_text, change_text, window_text
-from slackwater.inspection.changes.change_reason import reason_of
+from slackwater.inspection.changes.published_change import reason_of
 
 if TYPE_CHECKING:
     from slackwater.inspection.changes.published_change import PublishedChange

@@ -1,8 +1,9 @@
 """What a ledger row changes in `published`: how many rows are inserted, updated and withdrawn, on how many
-days, and the first of them with old and new values.
+days, and the first of them with old and new values; and what has changed between two rows of the ledger.
 
 For a row that is rolled forward the sums are in the log, and only the first rows are read from `corrections`.
 For a branch that is not published yet the changes are computed as its publication would, portion by portion.
+Between two rows they are the first old and the last new values of their corrections, where these differ.
 Neither keeps more rows than are asked for.
 """
 
@@ -14,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from slackwater.errors import UsageError
 from slackwater.inspection.inspection import Inspection
 from slackwater.inspection.sql.views import LineageViews
 from slackwater.runs.publishing.change_summary import CORRECTIONS, change_summaries
@@ -22,8 +24,10 @@ from slackwater.runs.publishing.corrections import dates_of
 from slackwater.runs.restating.publish_branch import BranchPublication, BranchPublisher
 from slackwater.tables.arrow_values import python_rows
 from slackwater.tables.delta.stored_files import Within
-from slackwater.tables.ledger.rows import LedgerRow
-from slackwater.tables.sql import query, quoted
+from slackwater.tables.file_relations import quoted
+from slackwater.tables.ledger.rows import MAIN, LedgerRow
+from slackwater.tables.python_rows import python_rows
+from slackwater.tables.sql import query
 
 # SQL for the moment by which changes are in order.
 _MOMENT = "coalesce(window_start, window_end, timestamp)"
@@ -140,3 +144,76 @@ class _Columns:
 def _first(a: pa.Table, b: pa.Table, order: str, bound: int | None) -> pa.Table:
     limit = "" if bound is None else f"LIMIT {bound}"
     return query(f"SELECT * FROM a UNION ALL BY NAME SELECT * FROM b ORDER BY {order} {limit}", a=a, b=b)
+
+
+_MOMENTS = ("window_start", "window_end")
+
+
+class NotOnMain(UsageError):
+    """A row of a branch beside main, which has published nothing. Facts: seq, branch."""
+
+
+def changes_between(
+    inspection: Inspection,
+    earlier: LedgerRow,
+    later: LedgerRow,
+    *,
+    purges: bool,
+    limit: int | None,
+    offset: int = 0,
+) -> PublishedChanges:
+    """The rows of `published` that differ as of two rows of main, in order of window and key: `limit` of them
+    (None: all) after the first `offset`. `purges`: whether the trigger purges, so that firings of a window
+    are published side by side. Raises NotOnMain: one of the rows is on another branch.
+    """
+    for row in (earlier, later):
+        if row.branch != MAIN:
+            raise NotOnMain(
+                f"run {row.seq} is on the branch {row.branch} and has published nothing; compare main with "
+                "that branch instead.",
+                seq=row.seq,
+                branch=row.branch,
+            )
+    keys, windows = inspection.key_columns(), inspection.window_columns()
+    net = _net_changes([*keys, *windows], purges=purges, has_own_windows=len(windows) > len(_MOMENTS))
+    seqs = [earlier.seq, later.seq]
+    bound = "" if limit is None else f"LIMIT {limit} OFFSET {offset}"
+    order = ", ".join(map(quoted, [*keys, *windows, "timestamp", "firing", "ordinal"]))
+    with LineageViews.over(inspection, inspection.run(None)) as views:
+        counts = views.query(
+            f"SELECT op, CAST({_MOMENT} AS DATE) AS day, count(*) AS n FROM ({net}) GROUP BY ALL", seqs
+        ).to_pylist()
+        rows = python_rows(views.query(f"SELECT * FROM ({net}) ORDER BY {_MOMENT}, {order} {bound}", seqs))
+    by_op = Counter[str]()
+    for count in counts:
+        by_op[count["op"]] += count["n"]
+    new = inspection.tables["corrections"].schema.field("new").type
+    return PublishedChanges(
+        counts=by_op,
+        days=len({count["day"] for count in counts}),
+        keys=tuple(keys),
+        windows=tuple(windows),
+        results=tuple(field.name for field in new.fields),
+        rows=rows,
+    )
+
+
+def _net_changes(window: list[str], *, purges: bool, has_own_windows: bool) -> str:
+    """SQL for a row for each row of `published` that the corrections between two seqs changed in the end."""
+    slot = (
+        "firing" if purges else "0" if has_own_windows else "CASE WHEN window_start IS NULL THEN firing END"
+    )
+    names = ", ".join(map(quoted, window))
+    return f"""
+        SELECT * EXCLUDE (__slot),
+            CASE WHEN old IS NULL THEN 'insert' WHEN new IS NULL THEN 'withdraw' ELSE 'update' END AS op
+        FROM (
+            SELECT {names}, timestamp, ordinal, {slot} AS __slot,
+                arg_min(struct_pack(old := old), seq).old AS old,
+                arg_max(struct_pack(new := new), seq).new AS new,
+                arg_max(kind, seq) AS kind, arg_max(firing, seq) AS firing, arg_max(cause, seq) AS cause,
+                count(*) AS changes
+            FROM corrections WHERE seq > ? AND seq <= ? GROUP BY {names}, timestamp, ordinal, __slot
+        )
+        WHERE old IS DISTINCT FROM new
+    """

@@ -1,4 +1,5 @@
-"""Pages of the rows of a view, in order and filtered by key and time.
+"""Rows of a view, in order: the first ones with a count of all, or pages filtered by key and time; and the
+tables of parked, late and unusable rows, with their views, orders and columns.
 
 A page is found by the row before it, not by its number (keyset paging): the next page begins with the first
 row whose values come after the values of the last row shown. So DuckDB keeps the rows of one page, and the
@@ -6,10 +7,12 @@ millionth page costs as much as the first. Nulls come before all values.
 """
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import accumulate
 from typing import Any, Self
 
 import pyarrow as pa
@@ -17,9 +20,12 @@ import pyarrow as pa
 from slackwater.errors import UsageError
 from slackwater.inspection.rows.row_exports import rows_of
 from slackwater.inspection.sql.locked_database import RowBatches
+from slackwater.inspection.sql.view_sources import RUN_SEQ
 from slackwater.inspection.sql.views import LineageViews
+from slackwater.tables.file_relations import quoted
+from slackwater.tables.ledger.spans import seqs_of, spans_of
 from slackwater.tables.named_keys import values_of_key
-from slackwater.tables.sql import quoted
+from slackwater.tables.python_rows import python_rows
 
 PAGE_ROWS = 100
 
@@ -193,3 +199,158 @@ class PagedView:
 
 def _text(value: Any) -> str | None:
     return None if value is None else value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+# Columns that few readers want, or that are null for most pipelines: left out where all rows shown are null.
+OPTIONAL_COLUMNS = frozenset(
+    [
+        "state_window_start",
+        "state_window_end",
+        "next_firing",
+        "last_fired_at",
+        "contents",
+        "trigger_state",
+        "user_state",
+        "map_key",
+        "namespace_start",
+        "namespace_end",
+        "value_json",
+        "column_name",
+        "source_file",
+        "source_version",
+    ]
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateTable:
+    """One of these tables, by its name in commands and URLs. Filters by time are about `time_column` (None:
+    none); `last_columns` order rows after time and key; `first_columns` are looked at first, beside key and
+    window.
+    """
+
+    name: str
+    title: str
+    meaning: str
+    view: str
+    time_column: str | None
+    last_columns: tuple[str, ...] = ()
+    is_newest_first: bool = False
+    first_columns: tuple[str, ...] = ()
+
+    def paged_view(self, views: LineageViews) -> PagedView:
+        present = views.schema(self.view).names
+        time = () if self.time_column is None else (self.time_column,)
+        keys, window = views.inspection.key_columns(), views.inspection.window_columns()
+        order = dict.fromkeys((*time, *keys, *window, *self.last_columns))
+        columns = tuple(name for name in order if name in present)
+        return PagedView(views, self.view, columns, self.is_newest_first)
+
+    def columns(self, views: LineageViews) -> Sequence[str]:
+        present = views.schema(self.view).names
+        keys, window = views.inspection.key_columns(), views.inspection.window_columns()
+        order = dict.fromkeys((*keys, *window, *self.first_columns, *present))
+        order.pop("key_group", None)
+        return [name for name in (*order, "key_group") if name in present]
+
+
+STATE_TABLES = {
+    table.name: table
+    for table in (
+        StateTable(
+            name="windows",
+            title="Open windows",
+            meaning="Windows that may still take rows, with what they hold.",
+            view="windows_now",
+            time_column="window_start",
+            first_columns=("elements", "firings", "next_firing", "cleanup_time", "last_arrival"),
+        ),
+        StateTable(
+            name="timers",
+            title="Timers",
+            meaning="When windows and functions act next.",
+            view="timers_now",
+            time_column="time",
+            last_columns=("service", "domain", "purpose"),
+            first_columns=("time", "purpose"),
+        ),
+        StateTable(
+            name="keyed",
+            title="Keyed state",
+            meaning="What functions keep for each key beside its windows.",
+            view="keyed_now",
+            time_column=None,
+            last_columns=("state_name", "namespace_start", "namespace_end", "map_key"),
+            first_columns=("state_name", "map_key"),
+        ),
+        StateTable(
+            name="late",
+            title="Late rows",
+            meaning="Rows that came after all of their windows were cleaned up, newest arrivals first.",
+            view="late_live",
+            time_column="arrival_time",
+            last_columns=("event_time", "run_seq"),
+            is_newest_first=True,
+            first_columns=("event_time", "arrival_time", "late_by_ms", "windows", "watermark", "run_seq"),
+        ),
+        StateTable(
+            name="quarantine",
+            title="Quarantine",
+            meaning="Rows that can’t be used, and why, newest arrivals first.",
+            view="quarantine_live",
+            time_column="arrival_time",
+            last_columns=("run_seq", "reason_code", "row_json"),
+            is_newest_first=True,
+            first_columns=("reason_code", "reason", "arrival_time", "run_seq", "column_name", "row_json"),
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
+class TopRows:
+    rows: list[dict[str, Any]]
+    total: int
+
+
+def top_rows(
+    views: LineageViews,
+    view: str,
+    order: Sequence[str],
+    *,
+    limit: int | None,
+    run_seq: int | None = None,
+) -> TopRows:
+    """The first `limit` rows (None: all) of `view`, ordered by the columns `order`, nulls first: of the key
+    of `views`, where these have one, and of one run with `run_seq`.
+    """
+    conditions: list[str] = []
+    parameters: list[Any] = []
+    if views.key is not None:
+        condition, parameters = views.condition_on_key(views.key)
+        conditions.append(condition)
+    if run_seq is not None:
+        conditions.append("run_seq = ?")
+        parameters = [*parameters, run_seq]
+    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    columns = ", ".join(f"{quoted(name)} NULLS FIRST" for name in order)
+    end = "" if limit is None else f"LIMIT {limit}"
+    select = f"SELECT * FROM {quoted(view)} {where} ORDER BY {columns} {end}"
+    if order[0] == RUN_SEQ and limit is not None:
+        by_run = f"SELECT run_seq, count(*) AS n FROM {quoted(view)} {where} GROUP BY ALL ORDER BY ALL"
+        seqs, counts = (column.to_pylist() for column in views.query(by_run, parameters).columns)
+        first_seqs = seqs[: bisect_left(list(accumulate(counts)), limit) + 1]
+        with _of_runs(views, first_seqs) as views_of_first_runs:
+            rows = python_rows(views_of_first_runs.query(select, parameters))
+        return TopRows(rows, sum(counts))
+    rows = python_rows(views.query(select, parameters))
+    if limit is None or len(rows) < limit:
+        return TopRows(rows, len(rows))
+    count = views.query(f"SELECT count(*) AS n FROM {quoted(view)} {where}", parameters)
+    return TopRows(rows, count.column("n")[0].as_py())
+
+
+def _of_runs(views: LineageViews, seqs: Sequence[int]) -> LineageViews:
+    """The same views as if only `seqs` were live, so that no files of other runs are read."""
+    live = [seq for seq in seqs_of(views.row.live) if seq in set(seqs)]
+    return LineageViews.over(views.inspection, replace(views.row, live=spans_of(live)), views.key)

@@ -1,16 +1,20 @@
-"""The figures of a lineage run by run, in slice order, from the ledger and the logs of snapshot tables; never
-from rows of state.
+"""The figures of a lineage run by run, in slice order, from the ledger and the logs of snapshot tables; the
+results of every check over time; and how far each source partition was at the end of each run. The partition
+that is furthest behind holds the watermark back.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
-from slackwater.tables.ledger.rows import LedgerRow, RowKind
+from slackwater.inspection.sql.views import LineageViews
+from slackwater.tables.ledger.row_kinds import RowKind
+from slackwater.tables.ledger.rows import LedgerRow
 from slackwater.tables.ledger.spans import seqs_of, spans_of
 from slackwater.tables.schemas import SNAPSHOT_TABLES
 from slackwater.tables.warehouse import Tables
@@ -106,3 +110,128 @@ def _figures(run: LedgerRow, state_bytes: int | None) -> RunFigures:
     }
     others = [field.name for field in fields(RunFigures) if field.name not in own_values]
     return RunFigures(**{name: getattr(run, name) for name in others}, **own_values)
+
+
+_BOUNDS = re.compile(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?) … (-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckResult:
+    """One check of one run: whether it held, what it saw, and how many rows broke it, of how many; None where
+    it does not count.
+    """
+
+    passed: bool
+    observed: str | None
+    unexpected: int | None
+    checked: int | None
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        match = _BOUNDS.fullmatch(self.observed or "")
+        return (float(match[1]), float(match[2])) if match else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckSeries:
+    """One check over runs: the expectation, or the invariant that is always checked; what a failure does
+    (reject, warn or note); and a result for each run, None for a run that did not have it.
+    """
+
+    title: str
+    severity: str
+    results: Sequence[CheckResult | None]
+
+    @property
+    def failures(self) -> list[int]:
+        return [
+            place for place, result in enumerate(self.results) if result is not None and not result.passed
+        ]
+
+    @property
+    def newest(self) -> CheckResult | None:
+        return next((result for result in reversed(self.results) if result is not None), None)
+
+
+def check_series(views: LineageViews, runs: Sequence[RunFigures]) -> list[CheckSeries]:
+    """The checks of `runs`, in the newest one's order; those that it no longer has come last."""
+    if not runs:
+        return []
+    rows = views.query(
+        "SELECT run_id, expectation, severity, passed, observed, unexpected, checked FROM validations "
+        "WHERE list_contains(?, run_id)",
+        [[run.run_id for run in runs]],
+    ).to_pylist()
+    place_by_run_id = {run.run_id: place for place, run in enumerate(runs)}
+    rows.sort(key=lambda row: -place_by_run_id[row["run_id"]])
+    severities: dict[str, str] = {}
+    results: dict[str, list[CheckResult | None]] = {}
+    for row in rows:
+        title = row["expectation"]
+        severities.setdefault(title, row["severity"])
+        results.setdefault(title, [None] * len(runs))[place_by_run_id[row["run_id"]]] = CheckResult(
+            passed=bool(row["passed"]),
+            observed=row["observed"],
+            unexpected=row["unexpected"],
+            checked=row["checked"],
+        )
+    return [
+        CheckSeries(title=title, severity=severities[title], results=series)
+        for title, series in results.items()
+    ]
+
+
+# Where the source has no column of source partitions, all its rows are of one without a name.
+_ALL_ROWS = ""
+
+
+@dataclass(frozen=True)
+class PartitionProgress:
+    """A source partition at the end of a run: its greatest event time, and whether it has been silent for so
+    long that the watermark does not wait for it.
+    """
+
+    max_event_time: datetime
+    is_idle: bool
+
+
+@dataclass(frozen=True)
+class PartitionSeries:
+    """Source partitions, run by run.
+
+    Attributes:
+        by_partition: source partition → one progress for each run, None where it had no event yet or the
+            snapshot is gone. Partitions that held the watermark back most often come first.
+        holding_back: for each run the active partition that is furthest behind; None where there is none.
+    """
+
+    by_partition: Mapping[str, Sequence[PartitionProgress | None]]
+    holding_back: Sequence[str | None]
+
+
+def partition_series(views: LineageViews, runs: Sequence[RunFigures]) -> PartitionSeries:
+    if not runs:
+        return PartitionSeries({}, [])
+    rows = views.query(
+        "SELECT run_id, source_partition, max_event_time, idle FROM source_progress "
+        "WHERE clock IS NULL AND max_event_time IS NOT NULL AND list_contains(?, run_id)",
+        [[run.run_id for run in runs]],
+    )
+    place_by_run_id = {run.run_id: place for place, run in enumerate(runs)}
+    by_partition: dict[str, list[PartitionProgress | None]] = {}
+    for row in rows.to_pylist():
+        progress = by_partition.setdefault(row["source_partition"] or _ALL_ROWS, [None] * len(runs))
+        progress[place_by_run_id[row["run_id"]]] = PartitionProgress(row["max_event_time"], bool(row["idle"]))
+    holding_back = [_slowest(by_partition, place) for place in range(len(runs))]
+    times = Counter(name for name in holding_back if name is not None)
+    names = sorted(by_partition, key=lambda name: (-times[name], name))
+    return PartitionSeries({name: by_partition[name] for name in names}, holding_back)
+
+
+def _slowest(by_partition: Mapping[str, Sequence[PartitionProgress | None]], place: int) -> str | None:
+    active = [
+        (progress.max_event_time, name)
+        for name, series in by_partition.items()
+        if (progress := series[place]) is not None and not progress.is_idle
+    ]
+    return min(active)[1] if active else None

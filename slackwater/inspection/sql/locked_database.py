@@ -13,9 +13,13 @@ from typing import Any, TypeVar
 import duckdb
 import pyarrow as pa
 
-from slackwater.inspection.sql.select_statements import SelectStatement
-from slackwater.inspection.sql.statement_errors import MEMORY_LIMIT, error_of_statement, has_place
-from slackwater.tables.sql import pattern_of, text
+from slackwater.inspection.sql.select_statements import (
+    MEMORY_LIMIT,
+    SelectStatement,
+    error_of_statement,
+    has_place,
+)
+from slackwater.tables.file_relations import pattern_of, text
 
 Result = TypeVar("Result")
 

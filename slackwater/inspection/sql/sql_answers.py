@@ -13,8 +13,7 @@ from difflib import get_close_matches
 import pyarrow as pa
 
 from slackwater.inspection.sql.locked_database import RowBatches
-from slackwater.inspection.sql.select_statements import READING_STATEMENTS, SelectStatement
-from slackwater.inspection.sql.statement_errors import NotAStatement
+from slackwater.inspection.sql.select_statements import READING_STATEMENTS, NotAStatement, SelectStatement
 from slackwater.inspection.sql.view_sources import MEANINGS
 from slackwater.inspection.sql.views import LineageViews
 

@@ -19,8 +19,8 @@ from typing import Any, Final
 
 from slackwater.inspection.inspection import Inspection
 from slackwater.inspection.sql.locked_database import RowBatches
+from slackwater.inspection.sql.select_statements import NotAStatement, error_of_statement
 from slackwater.inspection.sql.sql_answers import SqlAnswer, answer_in_batches, answers, last_answer
-from slackwater.inspection.sql.statement_errors import NotAStatement, error_of_statement
 from slackwater.inspection.sql.views import LineageViews
 from slackwater.runtime.process_end import PARENT, end_with_parent
 

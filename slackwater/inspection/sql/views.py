@@ -35,8 +35,7 @@ import pyarrow as pa
 from slackwater.inspection.inspection import Inspection
 from slackwater.inspection.sql.locked_database import LockedDatabase, RowBatches
 from slackwater.inspection.sql.published_rows import DAY_OF_ROW, published_at
-from slackwater.inspection.sql.select_statements import SelectStatement, TableFunction
-from slackwater.inspection.sql.statement_errors import NotAStatement
+from slackwater.inspection.sql.select_statements import NotAStatement, SelectStatement, TableFunction
 from slackwater.inspection.sql.view_sources import PUBLISHED, RUN_SEQ, NotAView, ViewSource, ViewSources
 from slackwater.tables.delta.parquet import damage, damaged_file
 from slackwater.tables.delta.stored_files import StoredFiles

@@ -3,23 +3,24 @@ what it waits for. Each part is a file of its own. Reads the pipeline's tables, 
 is asked for.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import islice
 from typing import Any
 
 from slackwater.errors import UsageError
 from slackwater.inspection.inspection import Inspection
-from slackwater.inspection.windows.key_rows import KeyRows
-from slackwater.inspection.windows.lineage_as_of import LineageAsOf
-from slackwater.inspection.windows.parked_window import ParkedWindow, parked_window, row_of
-from slackwater.inspection.windows.watermark_points import WatermarkPoint, watermark_points
+from slackwater.inspection.windows.lineage_as_of import KeyRows, LineageAsOf
 from slackwater.inspection.windows.window_elements import (
     HeldElements,
+    ParkedWindow,
     WindowElements,
     held_by_run,
     late_rows_of,
+    parked_window,
+    row_of,
 )
 from slackwater.inspection.windows.window_firings import (
     AbsorbedWindow,
@@ -93,6 +94,12 @@ class StoppedSlice:
     outcome: str
     step: str | None
     error: str | None
+
+
+@dataclass(frozen=True, order=True)
+class WatermarkPoint:
+    clock: datetime
+    watermark: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,3 +325,42 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return value // MILLISECOND if isinstance(value, timedelta) else value
+
+
+# Of a window that is open for long the newest runs.
+_MOST_RUNS = 60
+
+
+def watermark_points(
+    lineage: LineageAsOf,
+    start: datetime | None,
+    cleanup_time: datetime | None,
+    firings: Sequence[WindowFiring],
+    elements: WindowElements,
+) -> list[WatermarkPoint]:
+    """The recorded watermarks from the first run that may have held the window to the one that collected it,
+    in order of the clock.
+    """
+    moments = [
+        *_points_of_runs(lineage, start, cleanup_time),
+        *((firing.clock, firing.watermark) for firing in firings),
+        *((row.arrival_time, row.watermark) for row in elements.late_rows),
+        *((row.arrival_time, row.watermark) for row in elements.rows or ()),
+    ]
+    points = {
+        WatermarkPoint(clock, watermark)
+        for clock, watermark in moments
+        if clock is not None and watermark is not None
+    }
+    return sorted(points)
+
+
+def _points_of_runs(
+    lineage: LineageAsOf, start: datetime | None, cleanup_time: datetime | None
+) -> Iterator[tuple[datetime | None, datetime | None]]:
+    runs = list(islice(lineage.runs_that_may_hold(start, None), _MOST_RUNS))[::-1]
+    for run in runs:
+        yield run.slice_start, run.watermark_in
+        yield run.slice_end, run.watermark_out
+        if None not in (cleanup_time, run.watermark_out) and run.watermark_out >= cleanup_time:  # type: ignore[operator]
+            return

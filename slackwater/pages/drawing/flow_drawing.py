@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from slackwater.inspection.runs.run_account import Account, AccountPart
+from slackwater.inspection.runs.run_account import Account, AccountPart, rows_account, windows_account
 from slackwater.readable import number_text, share_text
+from slackwater.tables.ledger.rows import LedgerRow
 
 _BAR, _BAND = 10, 46  # how wide
 _LETTER = 6.6
@@ -126,3 +127,47 @@ def _label(x: int, place: _Place, anchor: str, text: str, total: int = 0) -> Mar
         *(x, place.centre + 4, anchor, text),
         share.format(share_text(amount / total)) if amount < total else "",
     )
+
+
+_NAMES = {
+    "rows_read": "read",
+    "rows_accepted": "accepted",
+    "rows_late": "too late",
+    "rows_unassigned": "unassigned",
+    "rows_quarantined": "quarantined",
+    "rows_filtered": "filtered",
+    "rows_duplicate": "duplicate",
+    "windows_before": "open before",
+    "windows_opened": "opened",
+    "windows_open": "open after",
+    "windows_cleaned": "cleaned up",
+    "windows_merged": "merged away",
+}
+
+
+class Flow(NamedTuple):
+    """An account as a drawing (None where there is nothing to draw) and as numbers: `924 read = 919 accepted
+    + 2 too late + 3 quarantined`, and what is missing in it.
+    """
+
+    title: str
+    drawing: Markup | None
+    equation: str
+    difference: int
+
+
+def rows_flow(run: LedgerRow) -> Flow:
+    return _flow("Rows", rows_account(run))
+
+
+def windows_flow(run: LedgerRow, before: LedgerRow | None) -> Flow:
+    return _flow("Windows", windows_account(run, before))
+
+
+def _flow(title: str, account: Account) -> Flow:
+    equation = " = ".join(
+        " + ".join(f"{part.amount:,} {_NAMES[part.name]}" for part in parts)
+        for parts in (account.sources, account.outcomes)
+    )
+    drawing = flow_drawing(account, _NAMES, equation) if account.total else None
+    return Flow(title, drawing, equation, account.difference)

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from slackwater.pages.frame.security_headers import SECURITY_HEADERS
+from slackwater.pages.frame.headers import SECURITY_HEADERS
 
 COOKIE = "slackwater"
 _YEAR_SECONDS = 365 * 86_400

@@ -15,9 +15,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.routing import NoMatchFound
 
 from slackwater import readable
-from slackwater.pages.frame.directions import isolate
+from slackwater.pages.drawing.table_view import isolate
+from slackwater.pages.frame.headers import SECURITY_HEADERS
 from slackwater.pages.frame.links import link, same_page
-from slackwater.pages.frame.security_headers import SECURITY_HEADERS
 from slackwater.pages.frame.site import site_of
 from slackwater.pages.frame.static_files import static_url
 from slackwater.tables.ledger.rows import noun_of

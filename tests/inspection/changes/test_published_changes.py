@@ -7,8 +7,7 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
-from slackwater.inspection.changes.changes_between import changes_between
-from slackwater.inspection.changes.published_changes import PublishedChanges
+from slackwater.inspection.changes.published_changes import PublishedChanges, changes_between
 from slackwater.inspection.inspection import Inspection
 from slackwater.runs.publishing.roll_forward import RollForward
 from slackwater.runs.restating.publish_branch import BranchBehind, BranchPublisher

@@ -12,10 +12,10 @@ import pytest
 
 from slackwater.engine.transport.in_process import InProcess
 from slackwater.inspection.changes.causing_rows import CausingRows
-from slackwater.inspection.changes.change_reason import reason_of
+from slackwater.inspection.changes.published_change import reason_of
 from slackwater.inspection.changes.window_history import HistoryQuestion, WindowHistory, history_of
 from slackwater.inspection.inspection import Inspection
-from slackwater.inspection.windows.key_rows import KeyRows
+from slackwater.inspection.windows.lineage_as_of import KeyRows
 from slackwater.runs.lineage.moves import Moves
 from slackwater.runs.publishing.roll_forward import RollForward
 from slackwater.runs.restating.redrive import Redrive

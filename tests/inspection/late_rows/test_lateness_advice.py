@@ -16,7 +16,7 @@ from slackwater.inspection.inspection import Inspection
 from slackwater.inspection.late_rows import lateness_and_bound, recorded_assignments
 from slackwater.inspection.late_rows.completeness import BoundAdvice
 from slackwater.inspection.late_rows.lateness_advice import LatenessAdvice
-from slackwater.inspection.late_rows.lateness_sentences import exactness, lateness_suggestion
+from slackwater.inspection.late_rows.lateness_and_bound import exactness, lateness_suggestion
 from slackwater.inspection.late_rows.source_assignments import NotFromSource
 from slackwater.pipelines import Pipeline
 from slackwater.windowing import (

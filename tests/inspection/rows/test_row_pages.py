@@ -14,8 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from slackwater.inspection.rows.row_exports import csv_pieces, json_pieces, parquet_pieces
-from slackwater.inspection.rows.row_pages import NotAPlace, PagedView, RowFilter, RowPage, RowPlace
-from slackwater.inspection.rows.state_tables import STATE_TABLES
+from slackwater.inspection.rows.row_pages import (
+    STATE_TABLES,
+    NotAPlace,
+    PagedView,
+    RowFilter,
+    RowPage,
+    RowPlace,
+)
 from slackwater.inspection.sql.locked_database import RowBatches
 from slackwater.inspection.sql.views import LineageViews
 from slackwater.tables.named_keys import NotAKey

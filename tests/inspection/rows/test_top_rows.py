@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 import pytest
 
 from slackwater.inspection.inspection import Inspection
-from slackwater.inspection.rows.top_rows import top_rows
+from slackwater.inspection.rows.row_pages import top_rows
 from slackwater.inspection.sql.views import LineageViews
-from slackwater.inspection.windows.key_rows import KeyRows
+from slackwater.inspection.windows.lineage_as_of import KeyRows
 from slackwater.tables.delta.stored_files import Within
 from slackwater.tables.run_files.staging import write_staged
 from tests.integration.conftest import great_expectations as great_expectations

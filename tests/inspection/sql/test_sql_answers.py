@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from slackwater.errors import SlackwaterError
+from slackwater.inspection.sql.select_statements import NotAStatement
 from slackwater.inspection.sql.sql_answers import answer, answer_in_batches, list_of_views
-from slackwater.inspection.sql.statement_errors import NotAStatement
 from slackwater.inspection.sql.views import LineageViews
 from tests.warehouses.earlier import unpacked
 

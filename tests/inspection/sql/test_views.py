@@ -12,7 +12,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from slackwater.errors import UsageError
 from slackwater.inspection.inspection import Inspection
 from slackwater.inspection.sql import view_sources
-from slackwater.inspection.sql.statement_errors import NotAStatement
+from slackwater.inspection.sql.select_statements import NotAStatement
 from slackwater.inspection.sql.view_sources import LIVE_VIEWS, SNAPSHOT_VIEWS, NotAView
 from slackwater.inspection.sql.views import LineageViews
 from slackwater.tables.delta.foreign_changes import TOKEN

@@ -4,8 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from slackwater.inspection.windows.parked_window import ParkedWindow
-from slackwater.inspection.windows.window_elements import HeldElements, growth
+from slackwater.inspection.windows.window_elements import HeldElements, ParkedWindow, growth
 
 START = datetime(2013, 1, 2, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from slackwater.runtime.executors import ExecutorPython
     from slackwater.tables.warehouse import Warehouse
 
+_PACKAGES = ("slackwater", "deltalake", "pyarrow", "duckdb", "pyspark", "delta-spark", "great-expectations")
 _PATIENCE_S = 60  # a cluster that must start machines first takes minutes; then its operator asks again
 
 
@@ -45,18 +46,7 @@ def command(cluster: bool, warehouse: str | None, pipelines: str | None, output:
     """
     checks = [
         _check("python", lambda: sys.version.split()[0]),
-        *(
-            _check(name, partial(importlib.metadata.version, name))
-            for name in (
-                "slackwater",
-                "deltalake",
-                "pyarrow",
-                "duckdb",
-                "pyspark",
-                "delta-spark",
-                "great-expectations",
-            )
-        ),
+        *(_check(name, partial(importlib.metadata.version, name)) for name in _PACKAGES),
         _check("java", _java),
         _check("delta jars", _jars),
         _check("pipelines", lambda: _pipelines(pipelines)),
@@ -94,16 +84,13 @@ def _jars() -> str:
 def _executors() -> list[dict[str, Any]]:
     """A row for the executors on each host, or one that says why there are none."""
     try:
-        return [
-            {
-                "check": f"executors on {python.host}",
-                "ok": python.fault() is None,
-                "found": python.fault() or python.summary,
-            }
-            for python in _pythons_of_executors()
-        ]
+        pythons = [(python, python.fault()) for python in _pythons_of_executors()]
     except (SlackwaterError, OSError) as error:
         return [{"check": "cluster", "ok": False, "found": str(error)}]
+    return [
+        {"check": f"executors on {python.host}", "ok": fault is None, "found": fault or python.summary}
+        for python, fault in pythons
+    ]
 
 
 def _pythons_of_executors() -> "list[ExecutorPython]":

@@ -4,6 +4,7 @@ large.
 """
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -262,16 +263,12 @@ def _with_source_seq(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _windows_text(windows: list[dict[str, Any]]) -> str:
-    return "; ".join(" ".join([_bounds_text(window), *_own_values(window)]) for window in windows)
+    return "; ".join(_window_text(**window) for window in windows)
 
 
-def _bounds_text(window: dict[str, Any]) -> str:
-    start, end = window["start"], window["end"]
-    return f"until {time_text(end)}" if start is None else range_text(start, end)
-
-
-def _own_values(window: dict[str, Any]) -> list[str]:
-    return [value_text(value) for name, value in window.items() if name not in ("start", "end")]
+def _window_text(*, start: datetime | None, end: datetime, **own_values: Any) -> str:
+    bounds = f"until {time_text(end)}" if start is None else range_text(start, end)
+    return " ".join([bounds, *map(value_text, own_values.values())])
 
 
 @command.command("advise")

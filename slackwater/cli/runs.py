@@ -41,6 +41,7 @@ _WINDOW_COUNTS = {
     "windows_open": "open",
     "timers_pending": "timers pending",
 }
+_WIDE_FACTS = ("run_id", "config_hash", "code_hash", "state_hash", "output_hash", "version", "format_version")
 _CHECKS = [
     Column("expectation", "text"),
     Column("passed"),
@@ -262,16 +263,7 @@ def _facts(row: "LedgerRow", *, is_wide: bool) -> Iterator[printing.Fact]:
     yield ("windows", _counts(row, _WINDOW_COUNTS))
     yield ("took", ", ".join(f"{phase} {duration_text(s * 1000)}" for phase, s in row.phase_seconds.items()))
     if is_wide:
-        names = (
-            "run_id",
-            "config_hash",
-            "code_hash",
-            "state_hash",
-            "output_hash",
-            "version",
-            "format_version",
-        )
-        for name in names:
+        for name in _WIDE_FACTS:
             yield (name.replace("_", " "), getattr(row, name), "id")
         yield ("table versions", row.table_versions)
 

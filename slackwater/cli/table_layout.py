@@ -242,23 +242,18 @@ def wrap(text: str, width: int | None) -> list[str]:
     """A text in lines of at most `width` columns, broken between words where that is possible."""
     if width is None or cell_width(text) <= width:
         return [text]
-    lines, line = [], ""
-    for word in text.split(" "):
-        word_end = word
-        candidate = f"{line} {word_end}" if line else word_end
-        if cell_width(candidate) <= width:
-            line = candidate
-            continue
-        if line:
-            lines.append(line)
-        while cell_width(word_end) > width:
-            head = word_end[:width]
-            while cell_width(head) > width:
-                head = head[:-1]
-            lines.append(head)
-            word_end = word_end[len(head) :]
-        line = word_end
-    return [*lines, line] if line else lines
+    return _fill_lines((piece for word in text.split(" ") for piece in _pieces(word, width)), width)
+
+
+def _pieces(word: str, width: int) -> Iterator[str]:
+    """A word in pieces of at most `width` columns."""
+    while cell_width(word) > width:
+        head = word[:width]
+        while cell_width(head) > width:
+            head = head[:-1]
+        yield head
+        word = word[len(head) :]
+    yield word
 
 
 def wrap_sentence(sentence: str, width: int | None) -> list[str]:
@@ -267,13 +262,18 @@ def wrap_sentence(sentence: str, width: int | None) -> list[str]:
     """
     if width is None or cell_width(sentence) <= width:
         return [sentence]
-    lines, line = [], sentence[: len(sentence) - len(sentence.lstrip())]
-    is_new = True
-    for word in _UNBROKEN.findall(sentence):
-        if is_new or cell_width(line) + 1 + cell_width(word) <= width:
-            line = line + word if is_new else f"{line} {word}"
-            is_new = False
-            continue
-        lines.append(line)
-        line = word
-    return [*lines, line]
+    indent = sentence[: len(sentence) - len(sentence.lstrip())]
+    first, *others = _UNBROKEN.findall(sentence) or [""]
+    return _fill_lines([indent + first, *others], width)
+
+
+def _fill_lines(words: Iterable[str], width: int) -> list[str]:
+    lines = [""]
+    for word in words:
+        if not lines[-1]:
+            lines[-1] = word
+        elif cell_width(lines[-1]) + 1 + cell_width(word) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines if lines[-1] else lines[:-1]

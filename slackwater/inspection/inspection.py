@@ -207,10 +207,7 @@ class Inspection:
 
     def snapshot(self, table: str, seq: int | None) -> pa.Table:
         """Rows of a snapshot table as of a run (default: main's head), without run_id."""
-        return self._snapshot_of(self.run(seq), table)
-
-    def _snapshot_of(self, row: LedgerRow, table: str) -> pa.Table:
-        owner = self.tables.ledger.snapshot_owner(row)
+        owner = self.tables.ledger.snapshot_owner(self.run(seq))
         return read_staged(self.tables, table, snapshot_files(self.tables, table, owner))
 
     def live(self, table: str, key: str | None = None, seq: int | None = None) -> LiveRows:

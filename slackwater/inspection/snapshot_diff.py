@@ -183,10 +183,10 @@ class _Comparison:
             f"""
             CREATE OR REPLACE TEMP TABLE pairs AS
             WITH a AS ({left}), b AS ({right})
-            SELECT CASE WHEN a.__copy IS NOT NULL THEN {_struct("a", columns)} END AS "left",
-                CASE WHEN b.__copy IS NOT NULL THEN {_struct("b", columns)} END AS "right"
-            FROM a FULL OUTER JOIN b ON {_are_equal([*self.identity, "__copy"])}
-            WHERE a.__copy IS NULL OR b.__copy IS NULL OR NOT ({_are_equal(self._values) or "true"})
+            SELECT CASE WHEN a.__copy IS NOT NULL THEN {struct_of("a", columns)} END AS "left",
+                CASE WHEN b.__copy IS NOT NULL THEN {struct_of("b", columns)} END AS "right"
+            FROM a FULL OUTER JOIN b ON {rows_are_equal([*self.identity, "__copy"])}
+            WHERE a.__copy IS NULL OR b.__copy IS NULL OR NOT ({rows_are_equal(self._values) or "true"})
             """,
             parameters,
         )
@@ -278,10 +278,11 @@ def _difference(
     }
 
 
-def _are_equal(columns: Sequence[str]) -> str:
+def rows_are_equal(columns: Sequence[str]) -> str:
     """SQL for whether rows `a` and `b` have the same values, nulls included."""
     return " AND ".join(f"a.{quoted(name)} IS NOT DISTINCT FROM b.{quoted(name)}" for name in columns)
 
 
-def _struct(table: str, columns: Sequence[str]) -> str:
+def struct_of(table: str, columns: Sequence[str]) -> str:
+    """SQL for the columns of a row as one value."""
     return "struct_pack(" + ", ".join(f"{quoted(name)} := {table}.{quoted(name)}" for name in columns) + ")"

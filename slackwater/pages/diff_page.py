@@ -2,13 +2,13 @@
 rows of the ledger, or two pipelines, side by side.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import Response
 
-from slackwater.errors import SlackwaterError, UsageError
+from slackwater.errors import UsageError
 from slackwater.inspection.change_text import are_equal, window_text
 from slackwater.inspection.changes.change_tables import changes_table
 from slackwater.inspection.changes.comparison import PublishedComparison, published_days
@@ -66,7 +66,7 @@ def diff_page(
     if a and b:
         answer = _rows_of_ledger(request, view, a, b, page)
     elif proposals:
-        a, b = proposals[0].a, proposals[0].b
+        _, a, b = proposals[0]
     return render(
         request,
         "diff.html",
@@ -76,8 +76,8 @@ def diff_page(
         asked={"a": a or "", "b": b or ""},
         **{**_NOTHING, **answer},
         proposals=[
-            (proposal.text, link(request, "diff", {"a": proposal.a, "b": proposal.b}, pipeline=view.name))
-            for proposal in proposals
+            (text, link(request, "diff", {"a": left, "b": right}, pipeline=view.name))
+            for text, left, right in proposals
         ],
     )
 
@@ -113,25 +113,19 @@ def _title(row: LedgerRow) -> str:
     return f"{row.kind} {row.seq}{end}"
 
 
-class Proposal(NamedTuple):
-    """A comparison that a reader is likely to want."""
-
-    text: str
-    a: str
-    b: str
-
-
-def _proposals(view: PipelineView) -> list[Proposal]:
-    """What each branch would change, and what the last row of main has changed."""
+def _proposals(view: PipelineView) -> list[tuple[str, str, str]]:
+    """Comparisons that a reader is likely to want, with a and b: what each branch would change, and what the
+    last row of main has changed.
+    """
     proposals = [
-        Proposal(f"What publishing the branch {branch.name} would change", MAIN, branch.name)
+        (f"What publishing the branch {branch.name} would change", MAIN, branch.name)
         for branch in view.inspection.branches()
         if branch.own_seqs
     ]
     head = view.inspection.tables.ledger.head()
     if head is not None and head.parent_seq is not None:
         text = f"What {head.kind} {head.seq} has changed"
-        proposals.append(Proposal(text, str(head.parent_seq), str(head.seq)))
+        proposals.append((text, str(head.parent_seq), str(head.seq)))
     return proposals
 
 
@@ -186,33 +180,24 @@ def _branch(request: Request, view: PipelineView, name: str, page: int) -> Mappi
         **_changes(request, view, changes, page, "main → branch"),
         "heading": heading,
         "figures": figures_table(replaced_runs, publication.branch_runs, "main", name),
-        "obstacle": _obstacle(publication.obstacle),
-        "commands": [
-            (view.command("diff", "--branch", name), "The same on a terminal"),
-            *_offered_publication(view, publication),
-            (view.command("branches drop", name), "Give the branch up"),
-        ],
+        "obstacle": ""
+        if publication.obstacle is None
+        else "The branch can’t be published yet; these are the changes by the runs that it has. "
+        + publication.obstacle.message,
+        "commands": list(_branch_commands(view, name, publication)),
     }
 
 
-def _offered_publication(view: PipelineView, publication: BranchPublication) -> list[tuple[str, str]]:
-    """The command that publishes what is shown, unless it would be refused."""
-    if publication.obstacle is not None:
-        return []
-    return [
-        (
+def _branch_commands(
+    view: PipelineView, name: str, publication: BranchPublication
+) -> Iterator[tuple[str, str]]:
+    yield view.command("diff", "--branch", name), "The same on a terminal"
+    if publication.obstacle is None:
+        yield (
             view.command("publish", *publication.arguments),
             "Publish the branch: this writes what is shown here, or nothing where main has moved meanwhile",
         )
-    ]
-
-
-def _obstacle(error: SlackwaterError | None) -> str:
-    if error is None:
-        return ""
-    return (
-        f"The branch can’t be published yet; these are the changes by the runs that it has. {error.message}"
-    )
+    yield view.command("branches drop", name), "Give the branch up"
 
 
 def _changes(

@@ -46,7 +46,7 @@ def run_page(request: Request, view: PipelineInPath, seq: Seq) -> Response:
         after_link=None if after_seq is None else _run_link(request, view, after_seq),
         flows=[rows_flow(row), windows_flow(row, before)] if is_run else [],
         phases=_phases_plot(row) if row.phase_seconds else None,
-        checks=checks_table(view.inspection.checks(seq)) if is_run else None,
+        checks=checks_table(view.inspection.checks_of(row.run_id)) if is_run else None,
         inputs=_inputs_table(row),
         corrections=_corrections_table(request, view, seq),
         figures=None if before is None else figures_table([before], [row], str(before.seq), str(seq)),

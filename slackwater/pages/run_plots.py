@@ -178,7 +178,6 @@ def lag_plot(runs: Sequence[RunFigures], partitions: PartitionSeries) -> Plot:
     longest = max((lag for lag in watermark_lags if lag is not None), default=_HOUR)
     unit_ms, unit_name = duration_unit(longest / MILLISECOND)
     x = plot_times(run.slice_end for run in runs)
-    lag_kinds: dict[str, Kind] = {f"{_partition_text(name)} behind": "duration" for name in lags}
     return Plot(
         name="lag",
         title="Watermark behind arrivals",
@@ -197,24 +196,33 @@ def lag_plot(runs: Sequence[RunFigures], partitions: PartitionSeries) -> Plot:
             ),
         ],
         layout={**_DATES, "yaxis": {"title": {"text": f"{unit_name} behind"}}},
-        numbers=TableView(
-            caption="Watermark behind arrivals",
-            columns=page_columns(
-                {
-                    **{"seq": "number", "slice end": "time", "watermark": "time", "behind": "duration"},
-                    **lag_kinds,
-                    "held back by": "text",
-                }
-            ),
-            rows=[
-                (
-                    *(run.seq, run.slice_end, run.watermark, run.watermark_lag),
-                    *(partition_lags[place] for partition_lags in lags.values()),
-                    NOTHING if holder is None else _partition_text(holder),
-                )
-                for place, (run, holder) in enumerate(zip(runs, partitions.holding_back, strict=True))
-            ],
+        numbers=_numbers_of_lags(runs, partitions, lags),
+    )
+
+
+def _numbers_of_lags(
+    runs: Sequence[RunFigures],
+    partitions: PartitionSeries,
+    lags: Mapping[str, Sequence[timedelta | None]],
+) -> TableView:
+    lag_kinds: dict[str, Kind] = {f"{_partition_text(name)} behind": "duration" for name in lags}
+    return TableView(
+        caption="Watermark behind arrivals",
+        columns=page_columns(
+            {
+                **{"seq": "number", "slice end": "time", "watermark": "time", "behind": "duration"},
+                **lag_kinds,
+                "held back by": "text",
+            }
         ),
+        rows=[
+            (
+                *(run.seq, run.slice_end, run.watermark, run.watermark_lag),
+                *(partition_lags[place] for partition_lags in lags.values()),
+                NOTHING if holder is None else _partition_text(holder),
+            )
+            for place, (run, holder) in enumerate(zip(runs, partitions.holding_back, strict=True))
+        ],
     )
 
 

@@ -33,7 +33,6 @@ router = APIRouter()
 Form = Literal["csv", "parquet"]
 _PIECES = {"csv": csv_pieces, "parquet": parquet_pieces}
 _MEDIA_TYPES = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
-_DIGITS = {"ge": 1, "le": 2**63 - 1}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,13 +41,17 @@ class Question:
     head), and a page by its number and its place.
     """
 
-    key: str | None
-    start: str | None
-    end: str | None
-    run: int | None
-    number: int
-    after: str | None
-    before: str | None
+    key: str | None = None
+    start: Annotated[str | None, Query(alias="from")] = None
+    end: Annotated[str | None, Query(alias="to")] = None
+    run: Annotated[str | None, Query(pattern=r"^\d{0,18}$")] = None
+    page: Annotated[int, Query(ge=1, le=2**63 - 1)] = 1
+    after: str | None = None
+    before: str | None = None
+
+    @property
+    def seq(self) -> int | None:
+        return int(self.run) if self.run else None
 
     def row_filter(self, table: StateTable) -> RowFilter:
         return RowFilter(
@@ -65,21 +68,7 @@ class Question:
         return RowPlace.from_text(self.after) if self.after else None
 
     def views(self, view: PipelineView) -> LineageViews:
-        return LineageViews.over(view.inspection, view.inspection.run(self.run), self.key or None)
-
-
-def _question(
-    *,
-    key: str | None = None,
-    start: Annotated[str | None, Query(alias="from")] = None,
-    end: Annotated[str | None, Query(alias="to")] = None,
-    run: Annotated[str | None, Query(pattern=r"^\d{0,18}$")] = None,
-    page: Annotated[int, Query(**_DIGITS)] = 1,
-    after: str | None = None,
-    before: str | None = None,
-) -> Question:
-    seq = int(run) if run else None
-    return Question(key=key, start=start, end=end, run=seq, number=page, after=after, before=before)
+        return LineageViews.over(view.inspection, view.inspection.run(self.seq), self.key or None)
 
 
 def _table(table: str) -> StateTable:
@@ -88,7 +77,7 @@ def _table(table: str) -> StateTable:
     return STATE_TABLES[table]
 
 
-QuestionInQuery = Annotated[Question, Depends(_question)]
+QuestionInQuery = Annotated[Question, Depends()]
 TableInPath = Annotated[StateTable, Depends(_table)]
 
 
@@ -101,9 +90,9 @@ def state_page(
         page = rows_in_order.page(question.row_filter(table), question.place)
         rows = _rows_table(request, view.name, table, rows_in_order, page)
         row = views.row
-    number = 1 if page.is_first else question.number
+    number = 1 if page.is_first else question.page
     first = (number - 1) * PAGE_ROWS + 1
-    query = {"key": question.key, "from": question.start, "to": question.end, "run": question.run}
+    query = {"key": question.key, "from": question.start, "to": question.end, "run": question.seq}
     return render(
         request,
         "state.html",
@@ -200,7 +189,7 @@ def _verb(view: PipelineView, table: StateTable, question: Question) -> str:
     words: list[object] = []
     if question.key:
         words += ["--key", question.key]
-    if question.run is not None:
-        words += ["--run", question.run]
+    if question.seq is not None:
+        words += ["--run", question.seq]
     verb = {"late": "late list", "quarantine": "quarantine list"}.get(table.name, f"state {table.name}")
     return view.command(verb, *words)

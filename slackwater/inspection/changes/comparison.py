@@ -2,7 +2,7 @@
 or triggers. Reads the stored tables only.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -10,9 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from slackwater.errors import UsageError
-from slackwater.runs.publishing.pane_changes import files_of_days
-from slackwater.tables.arrow_values import python_rows
-from slackwater.tables.sql import query, quoted
+from slackwater.inspection.snapshot_diff import rows_are_equal, struct_of
+from slackwater.runs.publishing.published_files import files_of_days
+from slackwater.tables.file_relations import quoted
+from slackwater.tables.python_rows import python_rows
+from slackwater.tables.sql import query
 from slackwater.tables.warehouse import Tables, Warehouse
 
 _ROW = "__row"  # no column of a pipeline begins with two underscores
@@ -88,20 +90,20 @@ class PublishedComparison:
         moments = [*self.windows, "timestamp"]
         window = [*self.keys, *moments]
         window_names = ", ".join(map(quoted, window))
-        is_same_row = _are_equal([*window, _ROW])
-        has_equal_results = _are_equal(self.results)
+        is_same_row = rows_are_equal([*window, _ROW])
+        has_equal_results = rows_are_equal(self.results)
         sql = f"""
             WITH a AS ({self._number_rows("published_left", window_names)}),
                 b AS ({self._number_rows("published_right", window_names)})
             SELECT
-                {_struct({name: f"coalesce(a.{quoted(name)}, b.{quoted(name)})" for name in self.keys})}
-                    AS "key",
+                CASE WHEN a.{_ROW} IS NULL THEN {struct_of("b", self.keys)}
+                    ELSE {struct_of("a", self.keys)} END AS "key",
                 {", ".join(f"coalesce(a.{name}, b.{name}) AS {name}" for name in map(quoted, moments))},
                 coalesce(a.{_ROW}, b.{_ROW}) AS "row",
                 CASE WHEN b.{_ROW} IS NULL THEN 'left' WHEN a.{_ROW} IS NULL THEN 'right' ELSE 'both' END
                     AS there,
-                CASE WHEN a.{_ROW} IS NOT NULL THEN {self._results("a")} END AS "left",
-                CASE WHEN b.{_ROW} IS NOT NULL THEN {self._results("b")} END AS "right"
+                CASE WHEN a.{_ROW} IS NOT NULL THEN {struct_of("a", self.results)} END AS "left",
+                CASE WHEN b.{_ROW} IS NOT NULL THEN {struct_of("b", self.results)} END AS "right"
             FROM a FULL OUTER JOIN b ON {is_same_row}
             WHERE a.{_ROW} IS NULL OR b.{_ROW} IS NULL OR NOT ({has_equal_results})
             ORDER BY {", ".join(map(quoted, moments))}, "key", "row"
@@ -112,9 +114,6 @@ class PublishedComparison:
         """SQL for the results of a table, with a number for each row of a key and window."""
         rank = f"row_number() OVER (PARTITION BY {window} ORDER BY firing, run_seq, ordinal) AS {_ROW}"
         return f"SELECT {window}, {rank}, {', '.join(map(quoted, self.results))} FROM {table}"
-
-    def _results(self, side: str) -> str:
-        return _struct({name: f"{side}.{quoted(name)}" for name in self.results})
 
 
 def published_days(names: Sequence[str], warehouse: str | None) -> list[date | None]:
@@ -138,10 +137,6 @@ def _published_rows(tables: Tables, days: set[date | None] | None) -> pa.Table:
     return files_of_days(tables["published"].files(), days).read(tables["published"].schema.names)
 
 
-def _are_equal(columns: Sequence[str]) -> str:
-    return " AND ".join(f"a.{quoted(name)} IS NOT DISTINCT FROM b.{quoted(name)}" for name in columns)
-
-
 def _keys(published_rows: pa.Table) -> tuple[str, ...]:
     names = published_rows.column_names
     return tuple(names[: names.index("window_start")])
@@ -155,7 +150,3 @@ def _windows(names: Sequence[str]) -> tuple[str, ...]:
 def _results(published_rows: pa.Table, windows: Sequence[str]) -> tuple[str, ...]:
     names = published_rows.column_names[len(_keys(published_rows)) + len(windows) :]
     return tuple(name for name in names if name not in _ENGINE_COLUMNS)
-
-
-def _struct(values: Mapping[str, str]) -> str:
-    return "struct_pack(" + ", ".join(f"{quoted(name)} := {value}" for name, value in values.items()) + ")"

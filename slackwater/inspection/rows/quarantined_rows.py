@@ -55,27 +55,28 @@ def quarantined_rows(
     the first `offset`; with `reason` or `seq` only rows of that reason_code or run. Raises NoSuchReason: no
     row has the reason.
     """
-    of_run, parameters = ("", []) if seq is None else ("WHERE run_seq = ?", [seq])
+    is_of_run, seqs = ("true", []) if seq is None else ("run_seq = ?", [seq])
     counts = views.query(
         f"""
         SELECT reason_code, count(*) AS rows, min(run_seq) AS first_seq, max(run_seq) AS last_seq,
             CASE WHEN count(DISTINCT column_name) = 1 THEN min(column_name) END AS column_name
-        FROM {_VIEW} {of_run} GROUP BY reason_code ORDER BY rows DESC, reason_code
+        FROM {_VIEW} WHERE {is_of_run} GROUP BY reason_code ORDER BY rows DESC, reason_code
         """,
-        parameters,
+        seqs,
     )
     reasons = [QuarantineReason(**row) for row in counts.to_pylist()]
-    of_reason = [one for one in reasons if reason in (None, one.reason_code)]
-    if reason is not None and not of_reason:
+    asked_reasons = [one for one in reasons if reason in (None, one.reason_code)]
+    if reason is not None and not asked_reasons:
         raise NoSuchReason(_no_such_reason(reason, reasons), reason=reason)
-    conditions = [*([] if seq is None else ["run_seq = ?"]), *([] if reason is None else ["reason_code = ?"])]
-    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    has_reason, codes = ("true", []) if reason is None else ("reason_code = ?", [reason])
     bound = "" if limit is None else f"LIMIT {limit} OFFSET {offset}"
     rows = views.query(
-        f"SELECT * FROM {_VIEW} {where} ORDER BY run_seq DESC, arrival_time DESC, row_json {bound}",
-        [*parameters, *([] if reason is None else [reason])],
+        f"SELECT * FROM {_VIEW} WHERE {is_of_run} AND {has_reason} "
+        f"ORDER BY run_seq DESC, arrival_time DESC, row_json {bound}",
+        [*seqs, *codes],
     )
-    return QuarantinedRows(reasons=reasons, total=sum(one.rows for one in of_reason), rows=python_rows(rows))
+    total = sum(one.rows for one in asked_reasons)
+    return QuarantinedRows(reasons=reasons, total=total, rows=python_rows(rows))
 
 
 def row_text(row_json: str) -> str:

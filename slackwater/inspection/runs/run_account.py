@@ -35,18 +35,9 @@ class Account:
 
 
 def rows_account(run: LedgerRow) -> Account:
-    duplicates = [] if run.rows_duplicate is None else [AccountPart("rows_duplicate", run.rows_duplicate)]
-    return Account(
-        [AccountPart("rows_read", run.rows_read)],
-        [
-            AccountPart("rows_accepted", run.rows_accepted),
-            AccountPart("rows_late", run.rows_late),
-            AccountPart("rows_unassigned", run.rows_unassigned),
-            AccountPart("rows_quarantined", run.rows_quarantined),
-            AccountPart("rows_filtered", run.rows_filtered),
-            *duplicates,
-        ],
-    )
+    names = ["rows_accepted", "rows_late", "rows_unassigned", "rows_quarantined", "rows_filtered"]
+    names += [] if run.rows_duplicate is None else ["rows_duplicate"]
+    return Account([AccountPart("rows_read", run.rows_read)], _parts(run, names))
 
 
 def windows_account(run: LedgerRow, before: LedgerRow | None) -> Account:
@@ -56,12 +47,12 @@ def windows_account(run: LedgerRow, before: LedgerRow | None) -> Account:
             AccountPart("windows_before", 0 if before is None else before.windows_open),
             AccountPart("windows_opened", run.windows_opened),
         ],
-        [
-            AccountPart("windows_open", run.windows_open),
-            AccountPart("windows_merged", run.windows_merged),
-            AccountPart("windows_cleaned", run.windows_cleaned),
-        ],
+        _parts(run, ("windows_open", "windows_merged", "windows_cleaned")),
     )
+
+
+def _parts(run: LedgerRow, names: Sequence[str]) -> list[AccountPart]:
+    return [AccountPart(name, getattr(run, name)) for name in names]
 
 
 def run_before(tables: Tables, row: LedgerRow) -> LedgerRow | None:

@@ -103,13 +103,13 @@ def _compare(console: Console, in_slices: Inspection, at_once: Inspection) -> No
         "state": (slices[-1].state_hash, run.state_hash),
         "published": (_hash_of_published(in_slices), _hash_of_published(at_once)),
     }
-    for name, (of_slices, of_job) in hashes.items():
-        if of_slices != of_job:
+    for name, (slices_hash, job_hash) in hashes.items():
+        if slices_hash != job_hash:
             raise PermanentError(
-                f"{name} of one Spark job differ from the same of {len(slices)} slices: {of_job}, not "
-                f"{of_slices}. That is a fault of slackwater."
+                f"{name} of one Spark job differ from the same of {len(slices)} slices: {job_hash}, not "
+                f"{slices_hash}. That is a fault of slackwater."
             )
-        console.print(f"  {name:<10} equal: {of_job}")
+        console.print(f"  {name:<10} equal: {job_hash}")
     session_s = run.phase_seconds["session"]
     replay_s = sum(run.phase_seconds.values()) - session_s
     console.print(

@@ -392,8 +392,8 @@ class _ReplayedCase:
             result.rows.append(row)
             firings[self._firing(pane)] = (result, {**row, EMISSION: None})
         for side_row in rows_by_table.get(side_table(SIDE), []):
-            result, of_firing = firings[self._firing(side_row)]
-            result.rows.append({**of_firing, "side": SIDE, EMISSION: side_row[EMISSION]})
+            result, row_of_firing = firings[self._firing(side_row)]
+            result.rows.append({**row_of_firing, "side": SIDE, EMISSION: side_row[EMISSION]})
         for late in rows_by_table["late_events"]:
             number = self.step_at[to_ms(late["arrival_time"])]
             result = results.setdefault(number, StepResult([], [], 0))

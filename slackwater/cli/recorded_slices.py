@@ -117,9 +117,9 @@ class RecordedSlices:
                 owner = (str(element["key"]), moment // self.unit)
                 values.setdefault(owner, []).append(element["value"])
         if any(
-            of_owner[0] < max(of_owner[:place]) == of_owner[place]
-            for of_owner in values.values()
-            for place in range(2, len(of_owner))
+            owned_values[0] < max(owned_values[:place]) == owned_values[place]
+            for owned_values in values.values()
+            for place in range(2, len(owned_values))
         ):
             raise TraceError("Flink may lose what a session holds, of elements of one millisecond")
 

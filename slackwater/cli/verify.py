@@ -34,7 +34,7 @@ _TABLE_COLUMNS = [
 @click.argument("seq", type=options.SEQ, required=False)
 @click.option(
     "--tables",
-    "of_tables",
+    "compares_tables",
     is_flag=True,
     help="compare the tables with the ledger, instead of a run",
 )
@@ -42,7 +42,7 @@ _TABLE_COLUMNS = [
 @options.place
 @printing.output
 def command(
-    pipeline: NamedPipeline, *, seq: int | None, of_tables: bool, on: "On | None", output: Output
+    pipeline: NamedPipeline, *, seq: int | None, compares_tables: bool, on: "On | None", output: Output
 ) -> None:
     """Replay run SEQ from the versions and the snapshot that it was pinned to, and compare hashes and counts.
     Changes nothing.
@@ -57,7 +57,7 @@ def command(
     \b
     Example: slackwater verify departures 3
     """
-    if (seq is None) != of_tables:
+    if (seq is None) != compares_tables:
         raise click.UsageError(
             "give the SEQ of a run (`slackwater runs` lists them), or --tables, and not both"
         )

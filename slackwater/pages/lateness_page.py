@@ -21,12 +21,7 @@ from slackwater.pages.drawing.table_view import table_view
 from slackwater.pages.frame.links import same_page
 from slackwater.pages.frame.rendering import render
 from slackwater.pages.frame.site import PipelineInPath
-from slackwater.pages.lateness_plots import (
-    bound_price_plot,
-    completeness_plot,
-    lateness_distribution_plot,
-    lateness_price_plot,
-)
+from slackwater.pages.lateness_plots import bound_price_plot, lateness_price_plot, recorded_plots
 from slackwater.readable import NOTHING, count_text, exact_duration_text
 
 router = APIRouter()
@@ -98,12 +93,9 @@ def _ranges(request: Request, advice: LateRowAdvice, last: int | None) -> list[t
 
 
 def _plots(advice: LateRowAdvice) -> list[Plot]:
-    plots = [lateness_distribution_plot(advice.distribution, advice.settings.lateness_ms)]
-    curves = [lateness_price_plot(advice.lateness)]
-    if advice.bound is not None:
-        plots.append(completeness_plot(advice.bound.current))
-        curves.append(bound_price_plot(advice.bound))
-    return [*plots, *(plot for plot in curves if len(plot.numbers.rows) > 1)]
+    bound_curves = [] if advice.bound is None else [bound_price_plot(advice.bound)]
+    curves = [lateness_price_plot(advice.lateness), *bound_curves]
+    return [*recorded_plots(advice), *(plot for plot in curves if len(plot.numbers.rows) > 1)]
 
 
 def _tone(column: str, row: Mapping[str, Any]) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 from slackwater.inspection.inspection import Inspection
 from slackwater.inspection.late_rows.completeness import BARS, BoundAdvice, BoundPrice
 from slackwater.inspection.late_rows.lateness_advice import LatenessAdvice
-from slackwater.inspection.late_rows.lateness_and_bound import LatenessDistribution, advice_of
+from slackwater.inspection.late_rows.lateness_and_bound import LatenessDistribution, LateRowAdvice, advice_of
 from slackwater.inspection.late_rows.lateness_settings import NoLateness
 from slackwater.pages.drawing.plots import (
     ACCENT,
@@ -33,6 +33,10 @@ def late_row_plots(inspection: Inspection, last_runs: int) -> list[Plot]:
         advice = advice_of(inspection, last_runs=last_runs)
     except NoLateness:
         return []
+    return recorded_plots(advice)
+
+
+def recorded_plots(advice: LateRowAdvice) -> list[Plot]:
     distribution = lateness_distribution_plot(advice.distribution, advice.settings.lateness_ms)
     return [distribution] if advice.bound is None else [distribution, completeness_plot(advice.bound.current)]
 

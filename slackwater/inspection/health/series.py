@@ -4,6 +4,7 @@ judged against earlier runs of the same pipeline.
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from operator import itemgetter
 from statistics import median
 
 from slackwater.inspection.health.findings import (
@@ -111,17 +112,17 @@ def judge_state(subject: Subject) -> Finding:
         text = f"growth is judged from {_LEAST_GROWTH_RUNS} runs on"
         return Finding(None if runs else Colour.GREEN, text if runs else "no run has warmed up yet")
     growths = [
-        _Growth.of(runs, lambda run: run.windows_open, _FEW_WINDOWS, "open windows", number_text),
-        _Growth.of(runs, lambda run: run.timers_pending, _FEW_WINDOWS, "pending timers", number_text),
-        _Growth.of(runs, lambda run: run.state_bytes, _FEW_BYTES, "the snapshot", size_text),
+        _growth(runs, lambda run: run.windows_open, _FEW_WINDOWS, "open windows", number_text),
+        _growth(runs, lambda run: run.timers_pending, _FEW_WINDOWS, "pending timers", number_text),
+        _growth(runs, lambda run: run.state_bytes, _FEW_BYTES, "the snapshot", size_text),
     ]
-    steepest = max((growth for growth in growths if growth is not None), key=lambda growth: growth.factor)
-    colour = colour_of(steepest.factor, subject.thresholds.growth)
+    factor, growth_text = max(filter(None, growths), key=itemgetter(0))
+    colour = colour_of(factor, subject.thresholds.growth)
     newest = subject.series[-1]
     if colour is Colour.GREEN:
         text = f"{count_text(newest.windows_open, 'open window')}, not growing by themselves"
-        return Finding(colour, text, value=steepest.factor)
-    return Finding(colour, steepest.text, f"slackwater state windows {subject.pipeline}", steepest.factor)
+        return Finding(colour, text, value=factor)
+    return Finding(colour, growth_text, f"slackwater state windows {subject.pipeline}", factor)
 
 
 def _warm_since(subject: Subject) -> datetime:
@@ -139,33 +140,25 @@ def _warm_since(subject: Subject) -> datetime:
     return declaration.start + window + declaration.allowed_lateness + watermarks_bound
 
 
-class _Growth:
-    """By which factor something has grown beyond the rows read, and a clause that says so."""
-
-    def __init__(self, factor: float, text: str) -> None:
-        self.factor, self.text = factor, text
-
-    @classmethod
-    def of(
-        cls,
-        runs: Sequence[RunFigures],
-        amount: Callable[[RunFigures], int | None],
-        small: int,
-        name: str,
-        written: Callable[[float], str],
-    ) -> "_Growth | None":
-        """The growth of an amount from the first half of the runs to the last ones; factor 1 where it is
-        small. None where it is known of too few runs.
-        """
-        amounts = [(value, run.rows_read) for run in runs if (value := amount(run)) is not None]
-        earlier, recent = amounts[: len(amounts) // 2], amounts[-_RECENT_RUNS:]
-        if len(earlier) < LEAST_HISTORY:
-            return None
-        before, after = (median(value for value, _ in part) for part in (earlier, recent))
-        rows_before, rows_after = (median(rows for _, rows in part) for part in (earlier, recent))
-        if after - before < small:
-            return cls(1.0, "")
-        rows_factor = max(1.0, rows_after / max(1, rows_before))
-        factor = after / max(1, before) / rows_factor
-        rows_text = "as many rows" if rows_factor < 1.05 else f"{rows_factor:.1f} times the rows"
-        return cls(factor, f"{name} grew from {written(int(before))} to {written(int(after))} on {rows_text}")
+def _growth(
+    runs: Sequence[RunFigures],
+    amount: Callable[[RunFigures], int | None],
+    small: int,
+    name: str,
+    written: Callable[[float], str],
+) -> tuple[float, str] | None:
+    """By which factor an amount has grown beyond the rows read, from the first half of the runs to the last
+    ones, and a clause that says so; factor 1 where it is small. None where it is known of too few runs.
+    """
+    amounts = [(value, run.rows_read) for run in runs if (value := amount(run)) is not None]
+    earlier, recent = amounts[: len(amounts) // 2], amounts[-_RECENT_RUNS:]
+    if len(earlier) < LEAST_HISTORY:
+        return None
+    before, after = (median(value for value, _ in part) for part in (earlier, recent))
+    rows_before, rows_after = (median(rows for _, rows in part) for part in (earlier, recent))
+    if after - before < small:
+        return 1.0, ""
+    rows_factor = max(1.0, rows_after / max(1, rows_before))
+    factor = after / max(1, before) / rows_factor
+    rows_text = "as many rows" if rows_factor < 1.05 else f"{rows_factor:.1f} times the rows"
+    return factor, f"{name} grew from {written(int(before))} to {written(int(after))} on {rows_text}"

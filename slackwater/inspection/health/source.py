@@ -182,8 +182,8 @@ def _silences(subject: Subject) -> dict[str, tuple[timedelta, list[timedelta]]]:
         chosen.append(run_id)
     if not chosen or chosen[0] != runs[-1].run_id:
         return {}
-    of_chosen = pc.is_in(files.actions.column("partition.run_id"), value_set=pa.array(chosen, pa.string()))
-    progress = replace(files, actions=files.actions.filter(of_chosen)).read(
+    is_chosen = pc.is_in(files.actions.column("partition.run_id"), value_set=pa.array(chosen, pa.string()))
+    progress = replace(files, actions=files.actions.filter(is_chosen)).read(
         ["run_id", "source_partition", "last_arrival"], pc.field("last_arrival").is_valid()
     )
     ends = {run.run_id: run.slice_end for run in runs}

@@ -136,7 +136,7 @@ def advice_of(
         NotFromSource, NeedsSpark, CannotRepeat, SnapshotGone: see `assignments_of_source`.
     """
     head = inspection.run(None)
-    settings = LatenessSettings.of(inspection, head).of_newest(last_runs, MOST_ROWS)
+    settings = LatenessSettings.of(inspection, head).with_newest_runs(last_runs, MOST_ROWS)
     with LineageViews.over(inspection, settings.row_of_runs(head)) as views:
         if reading is None:
             assignments = RecordedAssignments.of(views, settings)

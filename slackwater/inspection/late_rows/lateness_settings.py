@@ -130,7 +130,7 @@ class LatenessSettings:
             )
         return bound_ms - self.bound_ms
 
-    def of_newest(self, last_runs: int | None, most_rows: int) -> "LatenessSettings":
+    def with_newest_runs(self, last_runs: int | None, most_rows: int) -> "LatenessSettings":
         """The settings with fewer runs: the newest `last_runs`, or, where that is None, as many as have
         recorded no more than `most_rows` firings and late rows, at least one.
         """

@@ -340,7 +340,7 @@ def top_rows(
         by_run = f"SELECT run_seq, count(*) AS n FROM {quoted(view)} {where} GROUP BY ALL ORDER BY ALL"
         seqs, counts = (column.to_pylist() for column in views.query(by_run, parameters).columns)
         first_seqs = seqs[: bisect_left(list(accumulate(counts)), limit) + 1]
-        with _of_runs(views, first_seqs) as views_of_first_runs:
+        with _views_of_runs(views, first_seqs) as views_of_first_runs:
             rows = python_rows(views_of_first_runs.query(select, parameters))
         return TopRows(rows, sum(counts))
     rows = python_rows(views.query(select, parameters))
@@ -350,7 +350,7 @@ def top_rows(
     return TopRows(rows, count.column("n")[0].as_py())
 
 
-def _of_runs(views: LineageViews, seqs: Sequence[int]) -> LineageViews:
+def _views_of_runs(views: LineageViews, seqs: Sequence[int]) -> LineageViews:
     """The same views as if only `seqs` were live, so that no files of other runs are read."""
     live = [seq for seq in seqs_of(views.row.live) if seq in set(seqs)]
     return LineageViews.over(views.inspection, replace(views.row, live=spans_of(live)), views.key)

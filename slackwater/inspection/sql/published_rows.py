@@ -51,12 +51,12 @@ def published_at(
             WHERE seq > {seq} AND seq <= {published_seq} AND op <> 'insert'
         ),
         history AS (
-            SELECT *, lag(op) OVER of_firing AS __op_before, lead(seq) OVER of_firing AS __next_of_firing,
-                lead(seq) OVER of_row AS __next_of_row
+            SELECT *, lag(op) OVER by_firing AS __op_before, lead(seq) OVER by_firing AS __next_of_firing,
+                lead(seq) OVER by_row AS __next_of_row
             FROM corrections a SEMI JOIN touched b ON {is_same_row}
             WHERE seq <= {seq}
-            WINDOW of_firing AS (PARTITION BY {firing} ORDER BY seq),
-                of_row AS (PARTITION BY {row} ORDER BY seq)
+            WINDOW by_firing AS (PARTITION BY {firing} ORDER BY seq),
+                by_row AS (PARTITION BY {row} ORDER BY seq)
         ),
         judged AS (
             SELECT *, bool_and((op = 'insert') = (coalesce(__op_before, 'withdraw') = 'withdraw'))

@@ -134,16 +134,16 @@ class ViewSources:
             return self._live(LIVE_VIEWS.get(subject, subject), row)
         if view not in self.folders:
             raise NotAView(f"there is no view {view}; there are {', '.join(self.names)}.", view=view)
-        files = self._of_key_group(self.folders[view].files())
+        files = self._files_of_key_group(self.folders[view].files())
         return ViewSource(files, files.schema)
 
-    def _of_key_group(self, files: StoredFiles) -> StoredFiles:
+    def _files_of_key_group(self, files: StoredFiles) -> StoredFiles:
         if self.key_group is None or KEY_GROUP not in files.schema.names:
             return files
         return files.within(Within.only(KEY_GROUP, self.key_group))
 
     def _live(self, table: str, row: LedgerRow) -> ViewSource:
-        files, seqs = self._of_key_group(self.folders[table].files()), self._live_seqs(row)
+        files, seqs = self._files_of_key_group(self.folders[table].files()), self._live_seqs(row)
         return ViewSource(_files_of_runs(files, seqs), _without_run_id(files.schema), seqs)
 
     def _live_seqs(self, row: LedgerRow) -> Mapping[str, int]:
@@ -155,7 +155,9 @@ class ViewSources:
 
     def _snapshot(self, table: str, row: LedgerRow) -> ViewSource:
         folder, owner = self.folders[table], self.inspection.tables.ledger.snapshot_owner(row)
-        return ViewSource(self._of_key_group(stored_snapshot(folder, owner)), _without_run_id(folder.schema))
+        return ViewSource(
+            self._files_of_key_group(stored_snapshot(folder, owner)), _without_run_id(folder.schema)
+        )
 
 
 def _without_run_id(schema: pa.Schema) -> pa.Schema:

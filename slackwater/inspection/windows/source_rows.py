@@ -165,7 +165,9 @@ def _is_in_window(lineage: LineageAsOf, elements: pa.Table, window: WindowColumn
         last = to_ms(end) - (assigner.session_gap_ms or 1)
         return (times >= to_ms(start)) & (times <= last)
     windows = _assigned_windows(lineage, elements, times)
-    return np.array([any(_is_same(lineage, one, window) for one in of_row) for of_row in windows], np.bool_)
+    return np.array(
+        [any(_is_same(lineage, one, window) for one in row_windows) for row_windows in windows], np.bool_
+    )
 
 
 def _assigned_windows(lineage: LineageAsOf, elements: pa.Table, times: np.ndarray) -> Iterator[Sequence[Any]]:

@@ -121,12 +121,12 @@ def _sentences_of_waiting(life: WindowExplanation) -> Iterator[str]:
         names = [_name(one) for one in waiting.held_back_by[:_NAMED_PARTITIONS]]
         others = len(waiting.held_back_by) - len(names)
         names_text = ", ".join(names) + (f" and {count_text(others, 'other')}" if others else "")
-        of_whom = (
+        senders = (
             ""
             if names == ["the source"]
             else f" from {'each of ' if len(waiting.held_back_by) > 1 else ''}{names_text}"
         )
-        yield f"A row of event time {short_time_text(waiting.needed_event_time)} or later{of_whom} would do."
+        yield f"A row of event time {short_time_text(waiting.needed_event_time)} or later{senders} would do."
     idle_times = [one.idle_from for one in waiting.held_back_by]
     if None not in idle_times:
         last = max(time for time in idle_times if time is not None)

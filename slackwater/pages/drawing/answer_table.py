@@ -4,13 +4,11 @@ what is nested as JSON, runs, keys and windows as links.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from datetime import date, datetime
 from typing import Any
 
 import pyarrow as pa
 from fastapi import Request
-from starlette.routing import NoMatchFound
 
 from slackwater.inspection.answer_tables import AnswerTable
 from slackwater.inspection.change_text import cause_text
@@ -106,20 +104,11 @@ def run_link(request: Request, pipeline: str) -> Callable[[Mapping[str, Any]], s
 def window_link(
     request: Request, pipeline: str, keys: Sequence[str]
 ) -> Callable[[Mapping[str, Any]], str | None]:
-    """Where the start of a window leads, in its column `window_start`; nowhere where there is no page of
-    windows.
-    """
+    """Where the start of a window leads, in its column `window_start`."""
 
     def href(row: Mapping[str, Any]) -> str | None:
-        if not isinstance(
-            row["window_start"], datetime
-        ):  # none, or text of a far time, which nobody can ask for
-            return None
-        query = {"key": key_argument([row[name] for name in keys]), "start": row["window_start"].isoformat()}
-        try:
-            return link(request, "window", query, pipeline=pipeline)
-        except NoMatchFound:
-            return None
+        key = key_argument([row[name] for name in keys])
+        return window_href(request, pipeline, {**row, "timestamp": None}, key)
 
     return href
 
@@ -165,15 +154,12 @@ def summary_text(changes: PublishedChanges) -> str:
 
 
 def window_href(request: Request, pipeline: str, row: Mapping[str, Any], key: str | None) -> str | None:
-    """The page of a window's life, where there is one; else its history. `key`: as --key takes it."""
+    """The page of a window's life; of a row without a window its history. `key`: as --key takes it."""
     moment = row["window_start"] or row["timestamp"]
     if not isinstance(moment, datetime):  # none, or text of a far time, which nobody can ask for
         return None
-    query = {"key": key, "start": moment.isoformat()}
-    if row["window_start"] is not None:
-        with suppress(NoMatchFound):
-            return link(request, "window", query, pipeline=pipeline)
-    return link(request, "history", query, pipeline=pipeline)
+    page = "history" if row["window_start"] is None else "window"
+    return link(request, page, {"key": key, "start": moment.isoformat()}, pipeline=pipeline)
 
 
 def late_tone(column: str, row: Mapping[str, Any]) -> str | None:

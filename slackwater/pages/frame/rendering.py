@@ -4,7 +4,6 @@ every page carries.
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +11,6 @@ from typing import Any, NamedTuple
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from starlette.routing import NoMatchFound
 
 from slackwater import readable
 from slackwater.pages.drawing.table_view import isolate
@@ -45,8 +43,7 @@ _TABS: tuple[tuple[str, str, Mapping[str, str]], ...] = (
 
 def _tabs(request: Request, pipeline: str) -> Iterator[Tab]:
     for name, title, path in _TABS:
-        with suppress(NoMatchFound):
-            yield Tab(name, title, link(request, name, pipeline=pipeline, **path))
+        yield Tab(name, title, link(request, name, pipeline=pipeline, **path))
 
 
 def _filters() -> dict[str, Callable[..., Any]]:

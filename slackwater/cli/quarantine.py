@@ -36,7 +36,7 @@ def list_rows(pipeline: NamedPipeline, reason: str | None, seq: int | None, outp
     inspection = pipeline.inspection()
     with LineageViews.over(inspection, inspection.run(None)) as views:
         quarantine = quarantined_rows(views, reason, seq, limit=output.row_limit)
-    reasons = [vars(one) for one in quarantine.reasons]
+    reasons = quarantine.reasons
     if output.is_json:
         printing.show_object({"reasons": reasons, "rows": quarantine.rows})
         return
@@ -51,6 +51,6 @@ def list_rows(pipeline: NamedPipeline, reason: str | None, seq: int | None, outp
     rows = [row | {"row": row_text(row["row_json"])} for row in quarantine.rows]
     printing.show(rows, columns, output, empty=empty, total=quarantine.total)
     if reasons:
-        counts = ", ".join(f"{one.reason_code} {one.rows:,}" for one in quarantine.reasons)
-        total = sum(one.rows for one in quarantine.reasons)
+        counts = ", ".join(f"{one['reason_code']} {one['rows']:,}" for one in reasons)
+        total = sum(one["rows"] for one in reasons)
         printing.note(f"{count_text(total, 'row')} in quarantine, by reason: {counts}.")

@@ -71,14 +71,12 @@ class BoundPrice:
 @dataclass(frozen=True)
 class BoundAdvice:
     """The prices of bounds, in rising order, and the suggested one; the declared one where no other is
-    better. `has_open_windows`: whether windows were looked at that still take rows.
+    better.
     """
 
     prices: tuple[BoundPrice, ...]
     current: BoundPrice
     suggestion: BoundPrice
-    is_sample: bool
-    has_open_windows: bool
 
 
 def bounds(
@@ -135,13 +133,7 @@ def advise_on_bound(
         ),
         current,
     )
-    return BoundAdvice(
-        tuple(prices),
-        current,
-        suggestion,
-        is_sample=assignments.is_sample,
-        has_open_windows=first_firings.waiting_ms < settings.lateness_ms,
-    )
+    return BoundAdvice(tuple(prices), current, suggestion)
 
 
 def _late_rows(lateness_ms: int, assignments: RecordedAssignments, late_rows: LateRowCounts) -> int:

@@ -22,23 +22,14 @@ class NoSuchReason(UsageError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuarantineReason:
-    """The rows in quarantine for one reason; `column_name` where it is one column for all of them, and the
-    runs that read the first and the last of them.
+class QuarantinedRows:
+    """The reasons, by falling number of rows; and the newest rows among the `total` that were asked for.
+
+    A reason has a `reason_code`, its number of `rows`, a `column_name` where it is one for all of them,
+    and as `first_seq` and `last_seq` the runs that read the first and the last of them.
     """
 
-    reason_code: str
-    rows: int
-    column_name: str | None
-    first_seq: int
-    last_seq: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class QuarantinedRows:
-    """Every reason, by falling number of rows; and the newest rows among the `total` that were asked for."""
-
-    reasons: Sequence[QuarantineReason]
+    reasons: Sequence[dict[str, Any]]
     total: int
     rows: Sequence[dict[str, Any]]
 
@@ -58,14 +49,15 @@ def quarantined_rows(
     is_of_run, seqs = ("true", []) if seq is None else ("run_seq = ?", [seq])
     counts = views.query(
         f"""
-        SELECT reason_code, count(*) AS rows, min(run_seq) AS first_seq, max(run_seq) AS last_seq,
-            CASE WHEN count(DISTINCT column_name) = 1 THEN min(column_name) END AS column_name
+        SELECT reason_code, count(*) AS rows,
+            CASE WHEN count(DISTINCT column_name) = 1 THEN min(column_name) END AS column_name,
+            min(run_seq) AS first_seq, max(run_seq) AS last_seq
         FROM {_VIEW} WHERE {is_of_run} GROUP BY reason_code ORDER BY rows DESC, reason_code
         """,
         seqs,
     )
-    reasons = [QuarantineReason(**row) for row in counts.to_pylist()]
-    asked_reasons = [one for one in reasons if reason in (None, one.reason_code)]
+    reasons = counts.to_pylist()
+    asked_reasons = [one for one in reasons if reason in (None, one["reason_code"])]
     if reason is not None and not asked_reasons:
         raise NoSuchReason(_no_such_reason(reason, reasons), reason=reason)
     has_reason, codes = ("true", []) if reason is None else ("reason_code = ?", [reason])
@@ -75,7 +67,7 @@ def quarantined_rows(
         f"ORDER BY run_seq DESC, arrival_time DESC, row_json {bound}",
         [*seqs, *codes],
     )
-    total = sum(one.rows for one in asked_reasons)
+    total = sum(one["rows"] for one in asked_reasons)
     return QuarantinedRows(reasons=reasons, total=total, rows=python_rows(rows))
 
 
@@ -98,8 +90,8 @@ def _text(value: str) -> str:
     return value if _TIME.fullmatch(value) is None else time_text(datetime.fromisoformat(value))
 
 
-def _no_such_reason(reason: str, reasons: Sequence[QuarantineReason]) -> str:
-    there_are = ", ".join(f"{one.reason_code} ({one.rows:,})" for one in reasons)
+def _no_such_reason(reason: str, reasons: Sequence[dict[str, Any]]) -> str:
+    there_are = ", ".join(f"{one['reason_code']} ({one['rows']:,})" for one in reasons)
     return (
         f"no row is in quarantine for the reason {reason!r}; "
         f"{f'the reasons are {there_are}' if reasons else 'no row is in quarantine at all'}."

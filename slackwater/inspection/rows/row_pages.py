@@ -324,15 +324,10 @@ def top_rows(
     """The first `limit` rows (None: all) of `view`, ordered by the columns `order`, nulls first: of the key
     of `views`, where these have one, and of one run with `run_seq`.
     """
-    conditions: list[str] = []
-    parameters: list[Any] = []
-    if views.key is not None:
-        condition, parameters = views.condition_on_key(views.key)
-        conditions.append(condition)
+    condition, parameters = RowFilter(key=views.key).condition(views, view)
     if run_seq is not None:
-        conditions.append("run_seq = ?")
-        parameters = [*parameters, run_seq]
-    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+        condition, parameters = f"{condition} AND run_seq = ?", [*parameters, run_seq]
+    where = f"WHERE {condition}"
     columns = ", ".join(f"{quoted(name)} NULLS FIRST" for name in order)
     end = "" if limit is None else f"LIMIT {limit}"
     select = f"SELECT * FROM {quoted(view)} {where} ORDER BY {columns} {end}"

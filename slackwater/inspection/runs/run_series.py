@@ -3,7 +3,6 @@ results of every check over time; and how far each source partition was at the e
 that is furthest behind holds the watermark back.
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -112,9 +111,6 @@ def _figures(run: LedgerRow, state_bytes: int | None) -> RunFigures:
     return RunFigures(**{name: getattr(run, name) for name in others}, **own_values)
 
 
-_BOUNDS = re.compile(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?) … (-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
-
-
 @dataclass(frozen=True, kw_only=True)
 class CheckResult:
     """One check of one run: whether it held, what it saw, and how many rows broke it, of how many; None where
@@ -125,11 +121,6 @@ class CheckResult:
     observed: str | None
     unexpected: int | None
     checked: int | None
-
-    @property
-    def bounds(self) -> tuple[float, float] | None:
-        match = _BOUNDS.fullmatch(self.observed or "")
-        return (float(match[1]), float(match[2])) if match else None
 
 
 @dataclass(frozen=True, kw_only=True)

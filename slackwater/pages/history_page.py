@@ -61,7 +61,7 @@ def history_page(
         shown=f"changes {offset + 1:,} to {offset + len(values['rows'].rows):,}" if values["rows"] else "",
         previous_page=same_page(request, page=page - 1) if page > 1 else "",
         next_page=same_page(request, page=page + 1) if values["has_more"] else "",
-        verb=_verb(view, key, start, run),
+        verb=view.command("history", options={"--key": key, "--window": start, "--run": run}),
         **values,
     )
 
@@ -128,8 +128,3 @@ def _changes_of_row(request: Request, view: PipelineView, seq: int, offset: int)
 def _window_ms(start: str | None) -> int | None:
     moment = moment_of(start)
     return None if moment is None else to_ms(moment)
-
-
-def _verb(view: PipelineView, key: str | None, start: str | None, run: str | None) -> str:
-    options = (("--key", key), ("--window", start), ("--run", run))
-    return view.command("history", *(word for name, value in options if value for word in (name, value)))

@@ -186,10 +186,5 @@ def _beside(request: Request, place: RowPlace | None, number: int) -> str:
 
 def _verb(view: PipelineView, table: StateTable, question: Question) -> str:
     """The command that shows the same on a terminal."""
-    words: list[object] = []
-    if question.key:
-        words += ["--key", question.key]
-    if question.seq is not None:
-        words += ["--run", question.seq]
     verb = {"late": "late list", "quarantine": "quarantine list"}.get(table.name, f"state {table.name}")
-    return view.command(verb, *words)
+    return view.command(verb, options={"--key": question.key, "--run": question.seq})

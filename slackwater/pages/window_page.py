@@ -165,6 +165,5 @@ def _fact_text(value: Any) -> Any:
 
 def _verb(view: PipelineView, query: Mapping[str, str], columns: Sequence[str], *, reads_source: bool) -> str:
     options = {"--key": query["key"], "--window": query["start"].replace(" ", "T"), "--run": query["run"]}
-    words = [word for name, value in options.items() if value for word in (name, value)]
-    words += [word for text in columns for word in ("--column", text)]
-    return view.command("explain", *words, *(["--elements"] if reads_source else []))
+    words = [word for text in columns for word in ("--column", text)]
+    return view.command("explain", *words, *(["--elements"] if reads_source else []), options=options)

@@ -60,10 +60,13 @@ def write_data_docs(inspection: Inspection, runs: Sequence[ValidatedRun], folder
     """
     results: dict[ValidatedSuite, ExpectationSuiteValidationResult] = {}
     for run in runs:
-        if pairs := _expectations_and_checks(inspection, run.run_id):
+        checks = inspection.checks_of(run.run_id)
+        declaration = declaration_of(inspection.tables.attempts, run.run_id) or {}
+        descriptions = declaration.get("expect", ())
+        if pairs := _expectations_and_checks(inspection, checks, descriptions):
             own_suite = ValidatedSuite(inspection.pipeline, run, is_own=True)
             results[own_suite] = library_result(inspection.pipeline, run, pairs)
-        for name, results_of_suite in _recorded_results(inspection, run.run_id).items():
+        for name, results_of_suite in _recorded_results(checks, descriptions).items():
             results[ValidatedSuite(name, run, is_own=False)] = _suite_result(name, run, results_of_suite)
     if not results:
         raise NothingToReport(
@@ -111,38 +114,34 @@ def _suite_result(
 
 
 def _expectations_and_checks(
-    inspection: Inspection, run_id: str
+    inspection: Inspection, checks: Sequence[Mapping[str, Any]], descriptions: Sequence[Mapping[str, Any]]
 ) -> list[tuple[Expectation, Mapping[str, Any]]]:
-    declaration = declaration_of(inspection.tables.attempts, run_id) or {}
-    checks = {
-        row["expectation"]: row
-        for row in inspection.checks_of(run_id)
-        if row["column_name"] and not row.get("result_json")
+    own_checks = {
+        row["expectation"]: row for row in checks if row["column_name"] and not row.get("result_json")
     }
     types = {field.name: field.type for field in inspection.tables["panes"].schema}
     expectations = [
         _expectation_of(description, types.get(description["column"]))
-        for description in declaration.get("expect", ())
+        for description in descriptions
         if description["class"] == Expectation.__name__
     ]
-    return [(item, checks[item.title]) for item in expectations if item.title in checks]
+    return [(item, own_checks[item.title]) for item in expectations if item.title in own_checks]
 
 
-def _recorded_results(inspection: Inspection, run_id: str) -> dict[str, list["ExpectationValidationResult"]]:
+def _recorded_results(
+    checks: Sequence[Mapping[str, Any]], descriptions: Sequence[Mapping[str, Any]]
+) -> dict[str, list["ExpectationValidationResult"]]:
     """The name of each suite that a run has validated → the results of its expectations, in their order."""
     results_by_title = {
-        row["expectation"]: row["result_json"]
-        for row in inspection.checks_of(run_id)
-        if row.get("result_json") is not None
+        row["expectation"]: row["result_json"] for row in checks if row.get("result_json") is not None
     }
-    declaration = declaration_of(inspection.tables.attempts, run_id) or {}
     results: dict[str, list[ExpectationValidationResult]] = {}
-    for description in declaration.get("expect", ()):
+    for description in descriptions:
         if results_by_title and description["class"] == Suite.__name__:
             suite = Suite(description["name"], tuple(description["expectations"]))
             texts = (results_by_title.get(suite.title(item)) for item in suite.expectations)
             results.setdefault(suite.name, []).extend(map(_read_result, filter(None, texts)))
-    return {name: checks for name, checks in results.items() if checks}
+    return {name: suite_results for name, suite_results in results.items() if suite_results}
 
 
 def _read_result(result_json: str) -> "ExpectationValidationResult":

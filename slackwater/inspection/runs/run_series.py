@@ -7,16 +7,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from slackwater.inspection.sql.views import LineageViews
 from slackwater.tables.ledger.row_kinds import RowKind
 from slackwater.tables.ledger.rows import LedgerRow
 from slackwater.tables.ledger.spans import seqs_of, spans_of
 from slackwater.tables.schemas import SNAPSHOT_TABLES
 from slackwater.tables.warehouse import Tables
+
+if TYPE_CHECKING:
+    from slackwater.inspection.sql.views import LineageViews
 
 # The phase in which Spark starts: it is part of the process, not of the run's work.
 SESSION = "session"
@@ -144,7 +146,7 @@ class CheckSeries:
         return next((result for result in reversed(self.results) if result is not None), None)
 
 
-def check_series(views: LineageViews, runs: Sequence[RunFigures]) -> list[CheckSeries]:
+def check_series(views: "LineageViews", runs: Sequence[RunFigures]) -> list[CheckSeries]:
     """The checks of `runs`, in the newest one's order; those that it no longer has come last."""
     if not runs:
         return []
@@ -200,7 +202,7 @@ class PartitionSeries:
     holding_back: Sequence[str | None]
 
 
-def partition_series(views: LineageViews, runs: Sequence[RunFigures]) -> PartitionSeries:
+def partition_series(views: "LineageViews", runs: Sequence[RunFigures]) -> PartitionSeries:
     if not runs:
         return PartitionSeries({}, [])
     rows = views.query(

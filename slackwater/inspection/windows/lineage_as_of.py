@@ -77,7 +77,7 @@ class KeyRows:
         folder = self.tables[table]
         files = folder.files(Within.only("key_group", self.key_group), *bounds)
         condition = self.condition if where is None else self.condition & where
-        return files.read(folder.schema.names if columns is None else columns, condition)
+        return files.read(columns or folder.schema.names, condition)
 
     def parked_rows(
         self,
@@ -91,7 +91,7 @@ class KeyRows:
         """
         folder = self.tables[table]
         if owner is None or not owner.files.get(table):
-            return folder.schema.empty_table().select(folder.schema.names if columns is None else columns)
+            return folder.schema.empty_table().select(columns or folder.schema.names)
         if self.is_in_log(table, owner):
             return self.read(table, where, Within.only("run_id", owner.run_id), columns=columns)
         rows = read_staged(self.tables, table, snapshot_files(self.tables, table, owner))

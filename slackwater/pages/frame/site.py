@@ -4,7 +4,7 @@ through here, so none can forget to ask. Whoever mounts the pages says who may s
 
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -161,9 +161,13 @@ class PipelineView:
             return ""
         return "" if head is None or head.slice_start is None else time_text(head.slice_start)
 
-    def command(self, verb: str, *words: object) -> str:
-        """A command line about this pipeline to copy; `verb` may be two words."""
-        return self.site.command(*verb.split(), self.name, *words)
+    def command(self, verb: str, *words: object, options: Mapping[str, object] | None = None) -> str:
+        """A command line about this pipeline to copy; `verb` may be two words. Options without a value are
+        left out.
+        """
+        values = {name: value for name, value in (options or {}).items() if value not in (None, "")}
+        option_words = [word for option in values.items() for word in option]
+        return self.site.command(*verb.split(), self.name, *option_words, *words)
 
 
 def site_of(request: Request) -> Site:

@@ -11,7 +11,8 @@ from markupsafe import escape
 
 from slackwater.pages.app import create_app
 from slackwater.pages.drawing.plots import duration_unit
-from slackwater.pages.drawing.table_view import PageColumn, TableView, html_of, isolate
+from slackwater.pages.drawing.table_view import PageColumn, TableView, html_of
+from slackwater.pages.frame.directions import isolate
 from slackwater.pages.frame.static_files import FOLDER
 from tests.integration.stored import StoredTables
 from tests.pages.page_reader import PageReader

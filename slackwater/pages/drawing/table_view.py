@@ -2,7 +2,6 @@
 value is escaped; control characters are shown, not sent.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +11,7 @@ from markupsafe import Markup, escape
 
 from slackwater import readable
 from slackwater.inspection.answer_tables import AnswerTable, Column, Row
+from slackwater.pages.frame.directions import isolate
 from slackwater.readable import Precision
 
 # `text` takes what any column may hold; `exact` is a number with all its digits and no separators; `duration`
@@ -195,22 +195,3 @@ def _cell(value: Any, write: Callable[[Any], str], kind: str) -> str:
     text = _text(write(value.value))
     inner = f'<a href="{escape(value.href)}">{text}</a>' if value.href else text
     return f'<td class="{classes}"{title}>{inner}</td>'
-
-
-# Letters that are written from right to left, with what lies between two of them.
-_RIGHT_TO_LEFT = re.compile(
-    "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff](?:[^\n]*[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff])?"
-)
-
-
-def isolate(text: str) -> Markup:
-    """The text, escaped, in such a way that right-to-left text does not move the numbers and brackets beside
-    it.
-    """
-    if not _RIGHT_TO_LEFT.search(text):
-        return escape(text)
-    pieces, end = [], 0
-    for match in _RIGHT_TO_LEFT.finditer(text):
-        pieces += [escape(text[end : match.start()]), Markup("<bdi>{}</bdi>").format(match[0])]
-        end = match.end()
-    return Markup("").join([*pieces, escape(text[end:])])

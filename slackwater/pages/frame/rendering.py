@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from slackwater import readable
-from slackwater.pages.drawing.table_view import isolate
+from slackwater.pages.frame.directions import isolate
 from slackwater.pages.frame.headers import SECURITY_HEADERS
 from slackwater.pages.frame.links import link, same_page
 from slackwater.pages.frame.site import site_of

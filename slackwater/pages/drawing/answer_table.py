@@ -104,13 +104,8 @@ def run_link(request: Request, pipeline: str) -> Callable[[Mapping[str, Any]], s
 def window_link(
     request: Request, pipeline: str, keys: Sequence[str]
 ) -> Callable[[Mapping[str, Any]], str | None]:
-    """Where the start of a window leads, in its column `window_start`."""
-
-    def href(row: Mapping[str, Any]) -> str | None:
-        key = key_argument([row[name] for name in keys])
-        return window_href(request, pipeline, {**row, "timestamp": None}, key)
-
-    return href
+    """Where the window of a row leads."""
+    return lambda row: window_href(request, pipeline, row, key_argument([row[name] for name in keys]))
 
 
 def key_argument(values: Sequence[Any]) -> str | None:
@@ -142,11 +137,9 @@ def changes_view(
         query = {"key": key_argument([row[name] for name in changes.keys])}
         return link(request, "history", query, pipeline=pipeline)
 
-    def life_of_window(row: Mapping[str, Any]) -> str | None:
-        return window_href(request, pipeline, row, key_argument([row[name] for name in changes.keys]))
-
-    links = {"window": life_of_window, "window_text": life_of_window}
-    return table_view(answer, {**dict.fromkeys(changes.keys, history_of_key), **links}, tone=late_tone)
+    links: dict[str, Callable[[Mapping[str, Any]], str | None]] = dict.fromkeys(changes.keys, history_of_key)
+    links |= dict.fromkeys(("window", "window_text"), window_link(request, pipeline, changes.keys))
+    return table_view(answer, links, tone=late_tone)
 
 
 def summary_text(changes: PublishedChanges) -> str:
@@ -155,7 +148,7 @@ def summary_text(changes: PublishedChanges) -> str:
 
 def window_href(request: Request, pipeline: str, row: Mapping[str, Any], key: str | None) -> str | None:
     """The page of a window's life; of a row without a window its history. `key`: as --key takes it."""
-    moment = row["window_start"] or row["timestamp"]
+    moment = row["window_start"] or row.get("timestamp")
     if not isinstance(moment, datetime):  # none, or text of a far time, which nobody can ask for
         return None
     page = "history" if row["window_start"] is None else "window"

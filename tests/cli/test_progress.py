@@ -11,7 +11,7 @@ from rich.console import Console
 
 from slackwater.cli import options
 from slackwater.cli.progress import LongSteps, ProgressLine
-from slackwater.runs.staging.phases import Phases
+from slackwater.runs.staging.run import Phases
 
 SLICE = "[2013-01-01T00:00:00Z, 2013-01-02T00:00:00Z)"
 

@@ -11,10 +11,9 @@ import pyarrow as pa
 
 from slackwater.errors import UsageError
 from slackwater.inspection.snapshot_diff import rows_are_equal, struct_of
-from slackwater.runs.publishing.published_files import files_of_days
-from slackwater.tables.file_relations import quoted
-from slackwater.tables.python_rows import python_rows
-from slackwater.tables.sql import query
+from slackwater.runs.publishing.pane_changes import files_of_days
+from slackwater.tables.arrow_values import python_rows
+from slackwater.tables.sql import query, quoted
 from slackwater.tables.warehouse import Tables, Warehouse
 
 _ROW = "__row"  # no column of a pipeline begins with two underscores

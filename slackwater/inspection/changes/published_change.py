@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 
 from slackwater.inspection.change_text import window_text
 from slackwater.readable import count_text, plain_text, precision_of, time_text
-from slackwater.tables.ledger.row_kinds import RUN_KINDS
-from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.ledger.rows import RUN_KINDS, LedgerRow
 
 # The columns of `corrections` that a change has under their own names.
 CORRECTION_COLUMNS = (

@@ -24,10 +24,8 @@ from slackwater.runs.publishing.corrections import dates_of
 from slackwater.runs.restating.publish_branch import BranchPublication, BranchPublisher
 from slackwater.tables.arrow_values import python_rows
 from slackwater.tables.delta.stored_files import Within
-from slackwater.tables.file_relations import quoted
 from slackwater.tables.ledger.rows import MAIN, LedgerRow
-from slackwater.tables.python_rows import python_rows
-from slackwater.tables.sql import query
+from slackwater.tables.sql import query, quoted
 
 # SQL for the moment by which changes are in order.
 _MOMENT = "coalesce(window_start, window_end, timestamp)"

@@ -22,10 +22,10 @@ from slackwater.inspection.rows.row_exports import rows_of
 from slackwater.inspection.sql.locked_database import RowBatches
 from slackwater.inspection.sql.view_sources import RUN_SEQ
 from slackwater.inspection.sql.views import LineageViews
-from slackwater.tables.file_relations import quoted
+from slackwater.tables.arrow_values import python_rows
 from slackwater.tables.ledger.spans import seqs_of, spans_of
 from slackwater.tables.named_keys import values_of_key
-from slackwater.tables.python_rows import python_rows
+from slackwater.tables.sql import quoted
 
 PAGE_ROWS = 100
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from slackwater.tables.ledger.row_kinds import RowKind
-from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.ledger.rows import LedgerRow, RowKind
 from slackwater.tables.ledger.spans import seqs_of, spans_of
 from slackwater.tables.schemas import SNAPSHOT_TABLES
 from slackwater.tables.warehouse import Tables

@@ -19,7 +19,7 @@ from slackwater.inspection.sql.select_statements import (
     error_of_statement,
     has_place,
 )
-from slackwater.tables.file_relations import pattern_of, text
+from slackwater.tables.sql import pattern_of, text
 
 Result = TypeVar("Result")
 

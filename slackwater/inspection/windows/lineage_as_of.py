@@ -17,11 +17,10 @@ import pyarrow.compute as pc
 
 from slackwater.engine.rows.keys import Keys
 from slackwater.pipelines import Pipeline
-from slackwater.tables.arrow_values import python_rows
+from slackwater.tables.arrow_values import python_rows, python_values
 from slackwater.tables.delta.stored_files import Within
 from slackwater.tables.ledger.rows import LedgerRow
 from slackwater.tables.named_keys import NotAKey, key_scalars
-from slackwater.tables.python_rows import python_rows, python_values
 from slackwater.tables.run_files.snapshots import snapshot_files
 from slackwater.tables.run_files.staging import read_staged
 from slackwater.tables.warehouse import Tables

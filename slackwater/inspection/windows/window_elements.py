@@ -25,8 +25,8 @@ from slackwater.inspection.windows.window_search import (
     late_reach,
     merges,
 )
+from slackwater.tables.arrow_values import python_rows
 from slackwater.tables.ledger.rows import LedgerRow
-from slackwater.tables.python_rows import python_rows
 from slackwater.windowing.times import MILLISECOND
 
 # So many snapshots that hold the window are looked at.

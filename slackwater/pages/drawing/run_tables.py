@@ -7,8 +7,7 @@ from typing import Any
 
 from slackwater.pages.drawing.table_view import Cell, PageColumn, TableView, page_columns
 from slackwater.readable import duration_text, value_text
-from slackwater.tables.ledger.row_kinds import RUN_KINDS
-from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.ledger.rows import RUN_KINDS, LedgerRow
 
 _SAMPLE_CHARACTERS = 600
 # Names of figures by the columns of `runs`: sums over a group of runs, and what its last run leaves behind.

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from slackwater.bench import billion, checks, nexmark, own_code
+from slackwater.bench import checks, nexmark, own_code
 from slackwater.bench.cases import BenchmarkCase
 from slackwater.bench.contenders import CONTENDERS, flink, floor
-from slackwater.bench.growth import growth_cases
+from slackwater.bench.growth import BILLION, billion_cases, growth_cases, is_of_billion
 from slackwater.bench.results import Key, Results
 from slackwater.bench.worker import ContenderFailed, Worker
 from slackwater.bench.workloads import WORKLOADS
@@ -23,7 +23,6 @@ OWN_CONTENDERS = ("slackwater", "slackwater_last_eighth")
 _OF_OUR_CODE = (*OWN_CONTENDERS, floor.NAME)  # whose measurements are of the code that they were made with
 _WARM_UP = 20  # each contender first replays 1/20 of a case's rows, unmeasured
 _MOST_TO_WARM_UP = 5_000_000
-_TRANSFORM_WITH_STATE = ("a",)  # the workloads that this contender replays
 # Rows a second and core from which `cost` predicts the time; measured on a machine with two cores.
 _RATES = {
     "slackwater": 0.8e6,
@@ -45,7 +44,6 @@ _START_S = {
     "floor": 1,
     "flink": 15,
     **dict.fromkeys(("apply_in_arrow", "apply_in_pandas", "transform_with_state_batch"), 20),
-    "transform_with_state": 150,
 }
 _BYTES_A_ROW = 110  # source, its copy for Flink, and what the contenders leave
 _BYTES_A_ROW_OF_BILLION = 45  # source, what crosses the shuffle, and what the project leaves
@@ -68,7 +66,7 @@ class Benchmark:
     results: Results = field(init=False)
 
     def __post_init__(self) -> None:
-        workloads = (*WORKLOADS, "growth", nexmark.NAME, billion.NAME, own_code.NAME)
+        workloads = (*WORKLOADS, "growth", nexmark.NAME, BILLION, own_code.NAME)
         for name in self.only:
             if name not in workloads:
                 raise UsageError(
@@ -88,10 +86,8 @@ class Benchmark:
         for name in self.only:
             if name == "growth":
                 yield from ((case, OWN_CONTENDERS[:1]) for case in growth_cases(self.rows, self.work))
-            elif name == billion.NAME:
-                yield from (
-                    (case, OWN_CONTENDERS[:1]) for case in billion.billion_cases(self.rows, self.work)
-                )
+            elif name == BILLION:
+                yield from ((case, OWN_CONTENDERS[:1]) for case in billion_cases(self.rows, self.work))
             elif name == nexmark.NAME:
                 yield from (
                     (case, OWN_CONTENDERS[:1]) for case in nexmark.nexmark_cases(self.rows, self.work)
@@ -111,7 +107,6 @@ class Benchmark:
             floor.NAME,  # what has just been written it writes again
             *later_runs,
             *anchors,
-            *(["transform_with_state"] if name in _TRANSFORM_WITH_STATE else []),
         )
         return self._asked_for(candidates)
 
@@ -148,7 +143,7 @@ class Benchmark:
             if not any(count > 0 for count in runs.values()):
                 continue
             panes = case.workload.size_ms // case.workload.slide_ms if case.workload.kind == "sliding" else 1
-            bytes_a_row = _BYTES_A_ROW_OF_BILLION if billion.is_of_billion(case.label) else _BYTES_A_ROW
+            bytes_a_row = _BYTES_A_ROW_OF_BILLION if is_of_billion(case.label) else _BYTES_A_ROW
             size = case.rows * bytes_a_row * (1 + panes) // 2
             disk_bytes = disk_bytes + size if self.keeps else max(disk_bytes, size)
             seconds += case.rows / 1e6

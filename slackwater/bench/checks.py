@@ -20,7 +20,6 @@ from slackwater.bench import nexmark, own_code
 from slackwater.bench.cases import BenchmarkCase
 from slackwater.bench.contenders import floor
 from slackwater.bench.contenders.duckdb_group_by import query
-from slackwater.bench.contenders.transform_with_state import ROWS
 from slackwater.bench.own_code import FUNCTIONS
 from slackwater.bench.workloads import BOUND_MS, TICK_MS, Workload
 from slackwater.errors import PermanentError
@@ -31,7 +30,6 @@ from slackwater.tables.errors import NoRuns
 # few of all panes, and up to half of those that late rows make fire again.
 _FLINK_TOLERANCE = 0.02
 _FLINK_LATE_TOLERANCE = 0.5
-_STREAM_TOLERANCE = 0.02  # the part of rows that may come later than the stream's own watermark
 
 
 class ResultsDiffer(PermanentError):
@@ -52,8 +50,6 @@ def check(case: BenchmarkCase, contender: str, run: dict[str, Any]) -> str:
         connection.execute(
             f"CREATE VIEW source AS SELECT {columns} FROM read_parquet({case.files()!r}) WHERE {rows}"
         )
-        if contender == "transform_with_state":
-            return _check_stream(case, connection)
         if case.workload.function and contender == "flink":
             return _check_flinks_own_code(case, run["panes"], connection)
         if case.workload.function:
@@ -94,19 +90,19 @@ def _compare(case: BenchmarkCase, contender: str, connection: Any, results: str)
 
 
 def _check_floor(case: BenchmarkCase, connection: Any) -> str:
-    ours, of_floor = (
+    ours, floor_rows = (
         {
             name: connection.execute(f"SELECT count(*) FROM read_parquet({files!r})").fetchone()[0]
             for name, files in floor.tables_below(folder)
         }
         for folder in (case.folder / case.workload.pipeline, case.folder / floor.NAME)
     )
-    if ours != of_floor:
+    if ours != floor_rows:
         raise ResultsDiffer(
-            f"{case.label}: the floor wrote other numbers of rows than the project: {of_floor} and {ours}.",
+            f"{case.label}: the floor wrote other numbers of rows than the project: {floor_rows} and {ours}.",
             workload=case.label,
             contender=floor.NAME,
-            differing=sum(ours.values()) - sum(of_floor.values()),
+            differing=sum(ours.values()) - sum(floor_rows.values()),
         )
     return f"{sum(ours.values()):,} rows of {len(ours)} tables written again"
 
@@ -251,25 +247,3 @@ def _check_flink(case: BenchmarkCase, flink_panes: int, connection: Any) -> str:
             differing=flink_panes,
         )
     return f"{flink_panes:,} panes, ours {our_panes:,}"
-
-
-def _check_stream(case: BenchmarkCase, connection: Any) -> str:
-    """Compare the stream's windows with a group-by over the prefix that it read: none may hold more rows than
-    there, and together few rows may be missing.
-    """
-    prefix = query(case.workload, f"(SELECT * FROM source ORDER BY row LIMIT {ROWS})")
-    stream_results = f"read_parquet('{case.folder}/transform_with_state/out/*.parquet')"
-    totals = f"""
-        SELECT count(*), sum(reference.n), coalesce(sum(stream.n), 0),
-            coalesce(bool_or(stream.n > reference.n), false)
-        FROM ({prefix}) reference LEFT JOIN {stream_results} stream USING (key, window_start_us)"""
-    windows, rows, counted_rows, has_more = connection.execute(totals).fetchone()
-    if has_more or rows - counted_rows > _STREAM_TOLERANCE * rows:
-        raise ResultsDiffer(
-            f"{case.label}: transformWithState counted {counted_rows:,} of {rows:,} rows in {windows:,} "
-            f"windows. What it wrote is below {case.folder}.",
-            workload=case.label,
-            contender="transform_with_state",
-            differing=rows - counted_rows,
-        )
-    return f"{windows:,} windows, {counted_rows:,} of {rows:,} rows"

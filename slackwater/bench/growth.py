@@ -1,4 +1,6 @@
-"""Cases that measure how cost grows: the project alone with more rows, keys, late rows or open windows."""
+"""Cases of the project alone: how cost grows with more rows, keys, late rows or open windows; and a billion
+rows a night, which are fifty times the time and the rows, so windows are as large as ever.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -50,3 +52,19 @@ def growth_cases(rows: int, work: Path) -> Iterator[BenchmarkCase]:
 def axis_of(label: str) -> str | None:
     """The axis to which the case with that label belongs; None for a case of the workloads."""
     return label.split("-")[1] if label.startswith("growth-") else None
+
+
+BILLION = "billion"
+_TIMES = 50
+_WORKLOADS = ("a", "b")
+
+
+def billion_cases(rows: int, work: Path) -> Iterator[BenchmarkCase]:
+    """Cases of fifty times `rows` rows: a billion, of twenty million."""
+    for name in _WORKLOADS:
+        workload = replace(WORKLOADS[name], repeats=_TIMES)
+        yield BenchmarkCase(f"{BILLION}-{name}", workload, _TIMES * rows, work)
+
+
+def is_of_billion(label: str) -> bool:
+    return label.startswith(f"{BILLION}-")

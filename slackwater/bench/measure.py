@@ -51,12 +51,12 @@ def measure_work(work: Callable[[], Result]) -> tuple[Result, Measurement]:
         end = time.monotonic()
         cpu_s = _cpu_seconds(at_start, _tree(pid, watcher.pid))
         memory_mb.append(_memory_mb(pid, watcher.pid))
-        of_work = [sample for sample in watcher.end() if start < sample[0] < end]
-    samples = [(moment - start, cpu) for moment, cpu, _ in of_work]
+        samples_of_work = [sample for sample in watcher.end() if start < sample[0] < end]
+    samples = [(moment - start, cpu) for moment, cpu, _ in samples_of_work]
     return result, Measurement(
         wall_s=round(end - start, 3),
         cpu_s=round(cpu_s, 2),
-        peak_mb=round(max(*memory_mb, *(memory for *_, memory in of_work)), 1),
+        peak_mb=round(max(*memory_mb, *(memory for *_, memory in samples_of_work)), 1),
         samples=((0.0, 0.0), *samples, (end - start, cpu_s)),
     )
 

@@ -67,7 +67,7 @@ def result_columns(workload: Workload, table: str) -> str:
     selects none; windows of all rows have the key 0.
     """
     if not workload.query:
-        return "0 AS key, *" if workload.of_all else "*"
+        return "0 AS key, *" if workload.has_one_key else "*"
     columns_by_table = {
         "panes": "window_start, window_end, firing, kind, elements AS n, 0 AS total",
         "parked": "window_start, window_end, firings, elements AS n__count, 0 AS total__sum",

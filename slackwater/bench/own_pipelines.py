@@ -122,11 +122,14 @@ def _pipeline(function: str, process: Any, **changes: Any) -> Pipeline:
     )
 
 
-bench_median = _pipeline("median", Median())
+bench_median = _pipeline("median", Median(), columns=["value"])
 bench_top = _pipeline("top", top)
-bench_evictor = _pipeline("evictor", Sum(), evictor=CountEvictor.of(KEPT))
+bench_evictor = _pipeline("evictor", Sum(), evictor=CountEvictor.of(KEPT), columns=["value"])
 bench_arrivals = _pipeline(
-    "arrivals", Median(), window=TumblingProcessingTimeWindows.of(timedelta(milliseconds=_SIZE_MS))
+    "arrivals",
+    Median(),
+    window=TumblingProcessingTimeWindows.of(timedelta(milliseconds=_SIZE_MS)),
+    columns=["value"],
 )
 bench_timers = _pipeline(
     "timers",

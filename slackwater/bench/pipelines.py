@@ -46,7 +46,7 @@ def pipeline_of(workload: Workload) -> Pipeline:
         watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(milliseconds=BOUND_MS)).with_interval(
             timedelta(milliseconds=TICK_MS)
         ),
-        key_by=None if workload.of_all else "key",
+        key_by=None if workload.has_one_key else "key",
         window=_window(workload),
         trigger=_trigger(workload),
         allowed_lateness=timedelta(milliseconds=workload.lateness_ms),

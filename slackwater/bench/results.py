@@ -62,13 +62,13 @@ class Results:
         """
         rows = [self._medians(key) for key in keys if self._lines[key]]
         for row in rows:
-            of_case = [other for other in rows if other["workload"] == row["workload"]]
+            rows_of_case = [other for other in rows if other["workload"] == row["workload"]]
             row_by_contender = {
-                other["contender"]: other for other in of_case if other["rows"] == row["rows"]
+                other["contender"]: other for other in rows_of_case if other["rows"] == row["rows"]
             }
             anchor, flink = row_by_contender.get(ANCHOR, {}), row_by_contender.get("flink", {})
             full_recompute = (
-                next((other for other in of_case if other["contender"] == PROJECT), {})
+                next((other for other in rows_of_case if other["contender"] == PROJECT), {})
                 if row["contender"] == LAST_EIGHTH
                 else {}
             )

@@ -40,7 +40,7 @@ class Workload:
             arrive within 2 s.
         hot_share: share of rows that have key 0.
         text_keys: whether keys are strings.
-        of_all: whether the project's windows are of all rows; the rows have one key, by which others group.
+        has_one_key: whether the project's windows are of all rows; others group by the one key of the rows.
         fires_every_ms: interval of a continuous trigger of the project's; 0 for the trigger at windows' ends.
         repeats: how often `span_s` follows itself, each time with an equal part of the rows.
         function: name of the function in `slackwater.bench.own_code` that makes results of windows;
@@ -62,7 +62,7 @@ class Workload:
     late_share: float = 0.008
     hot_share: float = 0.0
     text_keys: bool = False
-    of_all: bool = False
+    has_one_key: bool = False
     fires_every_ms: int = 0
     repeats: int = 1
     function: str = ""
@@ -106,7 +106,7 @@ _ALL_ROWS = Workload(
     slide_ms=10_000,
     lateness_ms=30_000,
     late_by_ms=(8_000, 60_000),
-    of_all=True,
+    has_one_key=True,
 )
 WORKLOADS: Mapping[str, Workload] = MappingProxyType(
     {

@@ -89,8 +89,8 @@ def choose(pipeline: Pipeline, schema: pa.Schema | None = None, override: str | 
 
 def why_not_columnar(pipeline: Pipeline, schema: pa.Schema | None = None) -> str | None:
     """Why the columnar engine would not be exact for `pipeline`, in one line; None when it is."""
-    if pipeline.evictor is not None and pipeline.select:
-        return "an evictor sees single elements, which built-in aggregates don't keep"
+    if pipeline.evictor is not None:
+        return "an evictor takes single elements out of windows"
     if pipeline.keyed_process is not None:
         return "a KeyedProcessFunction sees elements one by one"
     if not pipeline.select:

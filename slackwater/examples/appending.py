@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.examples import LoadedRange
-from slackwater.examples.errors import BadRange, SourceBusy, SourceDiffers
+from slackwater.examples import BadRange, LoadedRange, SourceBusy, SourceDiffers
 from slackwater.tables.delta.folder import Folder
 from slackwater.tables.errors import CommitConflict
 from slackwater.tables.warehouse import Warehouse

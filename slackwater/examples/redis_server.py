@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from slackwater.examples.errors import NoRedisServer
+from slackwater.examples import NoRedisServer
 
 _HOST = "127.0.0.1"
 _PORT_FILE, _LOG_FILE = "port", "log"

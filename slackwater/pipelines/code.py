@@ -1,13 +1,21 @@
 """The code hash of a pipeline: SHA-256 over Slackwater's version, the file that defines the pipeline, and the
-user's files that it imports. Files are read as text; nothing is run.
+user's files that it imports. Files are read as text; nothing is run or imported.
+
+A module that imports a pipeline holds the same object as the one that defines it, and nothing of its own file
+is part of that pipeline's code.
 
 A module whose name is computed at run time (`importlib.import_module(name)`) is not seen.
 """
 
 import ast
 import hashlib
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from importlib.util import resolve_name
 from pathlib import Path
+from types import ModuleType
+
+from slackwater.pipelines.pipeline import Pipeline
 
 
 def code_hash(version: str, files: Mapping[str, Path]) -> str:
@@ -65,3 +73,36 @@ def _with_parents(module: str) -> list[str]:
     """`a.b.c` → a, a.b, a.b.c: importing one runs all of them."""
     parts = module.split(".")
     return [".".join(parts[: count + 1]) for count in range(len(parts))]
+
+
+def pipelines_in(module: ModuleType) -> dict[int, Pipeline]:
+    """The pipelines that the names of a module stand for, by identity."""
+    return {id(value): value for value in vars(module).values() if isinstance(value, Pipeline)}
+
+
+def defining_modules(module: ModuleType, importers: Collection[str] = ()) -> dict[int, ModuleType]:
+    """The identity of each pipeline in `module` → the module that defines it: `module` itself, or one that it
+    imports. `importers` are the modules on the way to this one.
+    """
+    modules = dict.fromkeys(pipelines_in(module), module)
+    if modules:
+        names = {*importers, module.__name__}
+        for imported_module in _imported_by(module):
+            if imported_module.__name__ not in names and not modules.keys().isdisjoint(
+                pipelines_in(imported_module)
+            ):
+                further = defining_modules(imported_module, names)
+                modules |= {key: further[key] for key in modules.keys() & further.keys()}
+    return modules
+
+
+def _imported_by(module: ModuleType) -> list[ModuleType]:
+    """The modules that the text of a loaded module imports, as this process has them."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(Path(str(module.__file__)).read_bytes())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = resolve_name("." * node.level + (node.module or ""), module.__package__ or "")
+            names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
+    return [sys.modules[name] for name in sorted(names) if name in sys.modules]

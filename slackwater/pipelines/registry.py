@@ -19,8 +19,7 @@ from types import CodeType, ModuleType
 
 from slackwater.errors import UsageError
 from slackwater.pipelines.canonical import USER_MODULE
-from slackwater.pipelines.code import code_hash, imported_files
-from slackwater.pipelines.defining_modules import defining_modules, pipelines_in
+from slackwater.pipelines.code import code_hash, defining_modules, imported_files, pipelines_in
 from slackwater.pipelines.pipeline import Pipeline
 
 EXAMPLES = (

@@ -66,7 +66,7 @@ def resolve_url(sink: str, url: str, environment: Mapping[str, str] = os.environ
             variable=variable,
         )
     if url.startswith(AIRFLOW):
-        value = _of_connection(value)
+        value = _url_of_connection(value)
     if "://" not in value:  # its text may be a secret
         raise SinkUnsuitable(
             f"sink {sink}: the environment variable {variable} holds no URL, such as "
@@ -77,18 +77,18 @@ def resolve_url(sink: str, url: str, environment: Mapping[str, str] = os.environ
     return value
 
 
-def _of_connection(value: str) -> str:
+def _url_of_connection(value: str) -> str:
     """The URL of an Airflow connection in one of the two forms that Airflow reads from the environment."""
     if value.lstrip().startswith("{"):
         try:
-            return _of_fields(json.loads(value))
+            return _url_of_fields(json.loads(value))
         except ValueError:
             return ""
     scheme, separator, address = value.partition("://")
-    return _of_sqlite(address) if scheme == "sqlite" else f"{_scheme(scheme)}{separator}{address}"
+    return _url_of_file(address) if scheme == "sqlite" else f"{_scheme(scheme)}{separator}{address}"
 
 
-def _of_fields(fields: Mapping[str, Any]) -> str:
+def _url_of_fields(fields: Mapping[str, Any]) -> str:
     login, password = fields.get("login"), fields.get("password")
     user = "" if login is None and password is None else quote(login or "", safe="")
     if password is not None:
@@ -96,7 +96,7 @@ def _of_fields(fields: Mapping[str, Any]) -> str:
     host = fields.get("host") or ""
     scheme = _scheme(str(fields.get("conn_type") or ""))
     if scheme == "sqlite":
-        return _of_sqlite(host or str(fields.get("schema") or ""))
+        return _url_of_file(host or str(fields.get("schema") or ""))
     port = f":{fields['port']}" if fields.get("port") else ""
     extra = fields.get("extra") or {}
     options = json.loads(extra) if isinstance(extra, str) else extra
@@ -105,7 +105,7 @@ def _of_fields(fields: Mapping[str, Any]) -> str:
     return f"{scheme}://{user}{'@' if user else ''}{host}{port}/{path}{'?' if query else ''}{query}"
 
 
-def _of_sqlite(path: str) -> str:
+def _url_of_file(path: str) -> str:
     """The URL of a file, which Airflow keeps as the host or as the schema of a connection."""
     return f"sqlite:////{unquote(path).lstrip('/')}"
 

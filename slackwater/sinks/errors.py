@@ -35,7 +35,7 @@ def rows_set_aside(sink: str, pipeline: str, rows: Sequence[SetAside]) -> RowsSe
     )
 
 
-def of_another_lineage(sink: str, pipeline: str, place: str) -> SinkUnsuitable:
+def foreign_lineage_error(sink: str, pipeline: str, place: str) -> SinkUnsuitable:
     """The error for a target with rows of another warehouse, or of a lineage that no longer exists."""
     return SinkUnsuitable(
         f"sink {sink}: what {place} holds was delivered from another warehouse, or from a lineage that is "
@@ -45,7 +45,7 @@ def of_another_lineage(sink: str, pipeline: str, place: str) -> SinkUnsuitable:
     )
 
 
-def of_another_sink(sink: str, pipeline: str, place: str, owner: tuple[str, str]) -> SinkUnsuitable:
+def foreign_sink_error(sink: str, pipeline: str, place: str, owner: tuple[str, str]) -> SinkUnsuitable:
     return SinkUnsuitable(
         f"sink {sink}: {place} belongs to the sink {owner[0]} of pipeline {owner[1]}, and a target belongs "
         f"to one sink. Name another one for {pipeline}. To take this one over, empty it and run `slackwater "

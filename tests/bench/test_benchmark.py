@@ -21,12 +21,12 @@ from deltalake import DeltaTable
 from slackwater.bench import benchmark as benchmarks
 from slackwater.bench import checks
 from slackwater.bench.benchmark import OWN_CONTENDERS, REPETITIONS, Benchmark
-from slackwater.bench.billion import billion_cases
 from slackwater.bench.cases import FILES, BenchmarkCase
 from slackwater.bench.checks import ResultsDiffer
 from slackwater.bench.contenders.duckdb_group_by import DuckDb, query
 from slackwater.bench.contenders.floor import Floor
 from slackwater.bench.contenders.slackwater import Slackwater
+from slackwater.bench.growth import billion_cases
 from slackwater.bench.measure import Measurement, measure_work, settle
 from slackwater.bench.nexmark import QUERIES
 from slackwater.bench.plots import plot

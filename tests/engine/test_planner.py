@@ -34,6 +34,13 @@ from slackwater.windowing import (
 DELTA = DeltaTrigger.of(2, max)
 
 
+class Seeing(CountTrigger):
+    """Looks at elements, which built-in aggregates do not keep."""
+
+    def on_element(self, element, timestamp, window, context):
+        return super().on_element(element, timestamp, window, context)
+
+
 class Mine(EventTimeTrigger):
     """A user's own code, of which only its base class is known."""
 
@@ -66,7 +73,7 @@ def test_the_operator_engine_may_be_asked_for():
     ("changes", "reason"),
     [
         ({"trigger": DELTA}, "DeltaTrigger has no columnar form"),
-        ({"evictor": TimeEvictor.of(timedelta(minutes=1))}, "built-in aggregates don't keep"),
+        ({"evictor": TimeEvictor.of(timedelta(minutes=1))}, "an evictor takes single elements"),
         ({"window": SlidingEventTimeWindows.of(timedelta(days=1), timedelta(seconds=1))}, "86,400 windows"),
         (
             {"window": EventTimeSessionWindows.with_gap(timedelta(hours=1)), "trigger": CountTrigger.of(2)},
@@ -76,7 +83,7 @@ def test_the_operator_engine_may_be_asked_for():
             {"trigger": PurgingTrigger.of(DELTA)},
             "PurgingTrigger of DeltaTrigger has no columnar form",
         ),
-        ({"trigger": Mine()}, "Mine has no columnar form on TumblingEventTimeWindows"),
+        ({"trigger": Seeing(max_count=2)}, "Seeing has no columnar form on TumblingEventTimeWindows"),
         (
             {"watermarks": WatermarkStrategy.punctuated(max), "trigger": CountTrigger(max_count=2)},
             "punctuated watermarks, which rise inside a tick",
@@ -130,10 +137,9 @@ def test_a_function_of_windows_that_fire_at_their_end_is_called_on_columns():
 @pytest.mark.parametrize(
     "changes",
     [
-        {"evictor": TimeEvictor.of(timedelta(minutes=1))},
         {"trigger": CountTrigger.of(2)},
         {"window": EventTimeSessionWindows.with_gap(timedelta(hours=1))},
-        {"window": EventTimeSessionWindows.with_dynamic_gap(max), "evictor": CountEvictor.of(2)},
+        {"window": EventTimeSessionWindows.with_dynamic_gap(max)},
         {"window": GlobalWindows.create(), "trigger": PurgingTrigger.of(CountTrigger.of(2))},
         {"window": EventTimeSessionWindows.with_gap(timedelta(hours=1)), "trigger": CountTrigger.of(2)},
         {"trigger": DeltaTrigger.of(2, max)},
@@ -141,13 +147,12 @@ def test_a_function_of_windows_that_fire_at_their_end_is_called_on_columns():
         {"process": Counting(), "trigger": CountTrigger.of(2)},
         {"process": Telling(), "window": EventTimeSessionWindows.with_gap(timedelta(hours=1))},
         {"process": None, "reduce": max},
-        {"process": None, "reduce": max, "evictor": CountEvictor.of(2)},
         # A fold's elements are parked nowhere.
         {"process": None, "reduce": max, "columns": ["tags"]},
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_firings_of_other_triggers_evictors_and_folds_are_called_on_columns(changes):
+def test_firings_of_other_triggers_and_folds_are_called_on_columns(changes):
     pipeline = replace(departures, **{**OF_ALL, **changes})
     schema = SCHEMA.append(pa.field("tags", pa.list_(pa.string()))) if "columns" in changes else SCHEMA
     assert isinstance(choose(pipeline, schema).make(), FunctionEngine)
@@ -164,11 +169,17 @@ def test_windows_are_walked_for_a_function_with_state_and_for_a_trigger_of_ones_
     assert "state" not in choice.why
 
 
+def test_a_function_behind_an_evictor_is_called_by_the_operator_engine():
+    pipeline = replace(departures, **OF_ALL, evictor=CountEvictor.of(2))
+    assert "an evictor takes single elements" in (why_not_columnar(pipeline, SCHEMA) or "")
+    assert isinstance(choose(pipeline, SCHEMA).make(), OperatorEngine)
+
+
 class Patient(CountTrigger):
     """A trigger of the user's own."""
 
 
-@pytest.mark.parametrize("trigger", [Patient.of(2), ProcessingTimeTrigger()], ids=str)
+@pytest.mark.parametrize("trigger", [Patient.of(2), ProcessingTimeTrigger(), Mine()], ids=str)
 def test_aggregates_under_a_trigger_without_a_kernel_are_walked_with_it(trigger):
     choice = choose(replace(departures, trigger=trigger), SCHEMA)
     assert choice.engine == "columnar" and isinstance(choice.make(), FunctionEngine)

@@ -16,13 +16,16 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from slackwater.errors import PermanentError, RetryableError, UsageError
-from slackwater.examples import EXAMPLES, LoadedRange, find_example, flights
-from slackwater.examples.errors import (
+from slackwater.examples import (
+    EXAMPLES,
     BadRange,
     ExampleDataMissing,
+    LoadedRange,
     SourceBusy,
     SourceDiffers,
     UnknownExample,
+    find_example,
+    flights,
 )
 from slackwater.examples.flights import load_departures, read_flights
 from slackwater.pipelines.registry import EXAMPLES as registered

@@ -13,9 +13,8 @@ import pytest
 from deltalake import DeltaTable
 
 from slackwater.engine.transport.in_process import InProcess
-from slackwater.examples import find_example
+from slackwater.examples import BadRange, find_example
 from slackwater.examples.auctions import SCHEMA, START, events_arrived, load_auctions
-from slackwater.examples.errors import BadRange
 from slackwater.runs import opened_pipeline
 from tests.integration.command import here
 from tests.model import brute_force

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.examples.errors import NoRedisServer
+from slackwater.examples import NoRedisServer
 from slackwater.examples.redis_server import redis_server
 
 

@@ -15,8 +15,7 @@ from deltalake import DeltaTable
 
 from slackwater.engine.replaying import spilling
 from slackwater.engine.transport.in_process import InProcess
-from slackwater.examples import find_example
-from slackwater.examples.errors import BadRange
+from slackwater.examples import BadRange, find_example
 from slackwater.examples.vehicles import SCHEMA, START, TOLLGATES, load_vehicles, vehicles_arrived
 from slackwater.runs import opened_pipeline
 from slackwater.windowing.runtime.operator_storage import OperatorStorage

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from slackwater.engine.columnar import ColumnarEngine
 from slackwater.engine.operator import OperatorEngine
-from slackwater.engine.replaying.parked_periods import CalendarChanged
+from slackwater.engine.replaying.snapshot_rows import CalendarChanged
 from slackwater.windowing import calendars
 from slackwater.windowing.columnar.numbered_windows import table_of_starts
 from slackwater.windowing.times import to_ms

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.engine.columnar import ColumnarEngine, continuous
+from slackwater.engine.columnar import ColumnarEngine, element_windows
 from slackwater.engine.operator import OperatorEngine
-from slackwater.engine.operator.failed_rows import FunctionRaised
+from slackwater.engine.operator.firing import FunctionRaised
 from slackwater.pipelines import agg
 from slackwater.runs.lineage.moves import NeverEnds, refuse_endless
 from slackwater.windowing import (
@@ -308,7 +308,7 @@ def check_engines(pipeline, rules, events, data, latenesses=None, keys=KEYS):
     )
     rows_per_cell = data.draw(st.sampled_from([0, 0, 1, 2, 4]), label="elements for each cell")
     with ExitStack() as stack:
-        stack.enter_context(patch.object(continuous, "ROWS_PER_CELL", rows_per_cell))
+        stack.enter_context(patch.object(element_windows, "ROWS_PER_CELL", rows_per_cell))
         for module, limit in apart:
             stack.enter_context(patch.object(module, limit, 0))
         assert run([COLUMNAR], memory) == once

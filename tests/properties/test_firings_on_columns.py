@@ -1,9 +1,9 @@
 """What functions are handed on columns is the same as in the operator engine: of windows whose trigger fires
-early, that an evictor thins out, or that a reduce or an aggregate folds; and so is what stays of them.
+early, or that a reduce or an aggregate folds; and so is what stays of them.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,15 +13,11 @@ from hypothesis import strategies as st
 
 from slackwater.windowing import (
     AggregateFunction,
-    CountEvictor,
-    DeltaEvictor,
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
     EventTimeTrigger,
-    Evictor,
     GlobalWindows,
     ProcessWindowFunction,
-    TimeEvictor,
 )
 from slackwater.windowing.order_modes import OrderMode
 from tests.properties.search import searched
@@ -36,38 +32,6 @@ from tests.properties.test_engines import (
     replays,
 )
 from tests.properties.test_functions_on_columns import FUNCTIONS, check_engines
-
-
-def distance(a: Any, b: Any) -> int:
-    return abs((a.x or 0) - (b.x or 0))
-
-
-@dataclass(frozen=True)
-class EveryOther(Evictor):
-    """Takes every other element away before the function, turns the others around, and afterwards takes those
-    of a small value: an evictor of the user's own.
-    """
-
-    def evict_before(self, elements: Any, size: int, window: Any, context: Any) -> None:
-        elements[:] = elements[::-2]
-
-    def evict_after(self, elements: Any, size: int, window: Any, context: Any) -> None:
-        if context.current_watermark % 3:
-            elements[:] = [item for item in elements if (item.value.x or 0) > 1 and item.timestamp]
-
-
-EVICTORS = st.one_of(
-    st.builds(CountEvictor, max_count=st.integers(0, 3), do_evict_after=st.booleans()),
-    st.builds(TimeEvictor, size_ms=st.sampled_from([0, 9, 60]), do_evict_after=st.booleans()),
-    # A threshold of 0 takes all elements away, the last one included.
-    st.builds(
-        DeltaEvictor,
-        threshold=st.sampled_from([0.0, 2.0, 9.0]),
-        delta=st.just(distance),
-        do_evict_after=st.booleans(),
-    ),
-    st.just(EveryOther()),
-)
 
 
 def newest(a: Any, b: Any) -> Any:
@@ -128,8 +92,6 @@ FOLDS = {
     "aggregate, process": {"aggregate": Trail(), **SHOWN},
 }
 ALL_FUNCTIONS = FUNCTIONS | FOLDS
-# Those that a window may hand no element at all.
-FOR_EVICTORS = sorted({*FOLDS, "reads all columns", "emits nothing at times", "arrow tables", "few columns"})
 
 
 @st.composite
@@ -153,19 +115,6 @@ def test_firings_hand_over_the_same_on_columns(name: str, data: st.DataObject) -
     declarations = data.draw(triggers_and_windows(), label="windows")
     pipeline = replace(pipeline_of(rules, False), select={}, **declarations, **ALL_FUNCTIONS[name])
     check_engines(pipeline, rules, events, data)
-
-
-@pytest.mark.slow
-@pytest.mark.first_fast
-@given(st.data())
-@searched(4, long=12)
-def test_evictors_take_the_same_away_on_columns(data: st.DataObject) -> None:
-    rules, events = data.draw(replays(FIXED), label="replay")
-    declarations = data.draw(triggers_and_windows(), label="windows")
-    name = data.draw(st.sampled_from(FOR_EVICTORS), label="function")
-    pipeline = replace(pipeline_of(rules, False), select={}, **declarations, **ALL_FUNCTIONS[name])
-    evictor = data.draw(EVICTORS, label="evictor")
-    check_engines(replace(pipeline, evictor=evictor), rules, events, data)
 
 
 @pytest.mark.slow
@@ -195,11 +144,9 @@ SESSION_WINDOWS = st.one_of(
 def test_sessions_hand_over_the_same_on_columns(data: st.DataObject) -> None:
     rules, events = data.draw(replays(SESSIONS), label="replay")
     purging = data.draw(st.booleans(), label="purging")
-    evictor = data.draw(st.none() | EVICTORS, label="evictor")
-    names = sorted(ALL_FUNCTIONS) if evictor is None else FOR_EVICTORS
-    name = data.draw(st.sampled_from(names), label="function")
+    name = data.draw(st.sampled_from(sorted(ALL_FUNCTIONS)), label="function")
     order_mode = data.draw(st.sampled_from([*OrderMode]), label="order mode")
     window = data.draw(SESSION_WINDOWS, label="window")
-    declarations = {"window": window, "evictor": evictor, **ALL_FUNCTIONS[name]}
+    declarations = {"window": window, **ALL_FUNCTIONS[name]}
     pipeline = replace(pipeline_of(rules, purging), select={}, **declarations)
     check_engines(pipeline, rules, events, data, order_mode=order_mode)

@@ -21,7 +21,7 @@ from tests.properties.search import searched
 from tests.properties.slices import pipeline_of
 from tests.properties.test_carried_watermarks import carrying
 from tests.properties.test_engines import COUNTED, FIXED, purging_or_not, replays
-from tests.properties.test_firings_on_columns import ALL_FUNCTIONS, EVICTORS, FOR_EVICTORS, gap_of
+from tests.properties.test_firings_on_columns import ALL_FUNCTIONS, gap_of
 
 GRIDS = st.one_of(
     st.sampled_from([(1, 0), (10, 3), (40, 0), (100, -7)]).map(
@@ -67,18 +67,6 @@ def test_functions_see_the_same_of_windows_of_processing_time(
     is_exact = data.draw(st.booleans(), label="flink_exact")
     pipeline = replace(pipeline, flink_exact=is_exact)
     test_functions_on_columns.check_engines(pipeline, rules, events, data, leaves=is_exact)
-
-
-@pytest.mark.slow
-@given(replays(FIXED), st.data())
-@searched(4, long=16)
-def test_evictors_take_the_same_away_by_the_clock(replay: Any, data: st.DataObject) -> None:
-    rules, events = replay
-    declared = data.draw(declarations(SESSIONS | DYNAMIC_SESSIONS), label="windows")
-    name = data.draw(st.sampled_from(FOR_EVICTORS), label="function")
-    evictor = data.draw(EVICTORS, label="evictor")
-    pipeline = replace(pipeline_of(rules, False), select={}, **declared, **ALL_FUNCTIONS[name])
-    test_functions_on_columns.check_engines(replace(pipeline, evictor=evictor), rules, events, data)
 
 
 @pytest.mark.slow

@@ -44,16 +44,19 @@ from tests.properties.test_engines import (
 )
 from tests.properties.test_firings_on_columns import (
     ALL_FUNCTIONS,
-    EVICTORS,
-    FOR_EVICTORS,
     SESSION_WINDOWS,
-    distance,
 )
 from tests.properties.test_functions_on_columns import check_engines
 
 ROWS = ListStateDescriptor("rows")
 FIRINGS = ValueStateDescriptor("firings")
 PARITIES = MapStateDescriptor("parities")
+
+
+def distance(a: Any, b: Any) -> int:
+    return abs((a.x or 0) - (b.x or 0))
+
+
 DELTAS = st.builds(DeltaTrigger, threshold=st.sampled_from([0.0, 2.0, 9.0]), delta=st.just(distance))
 
 
@@ -121,12 +124,10 @@ def with_state(process: ProcessWindowFunction) -> dict[str, Any]:
 def test_sessions_that_fire_early_leave_the_same_on_columns(data: st.DataObject) -> None:
     rules, events = data.draw(replays(SESSIONS), label="replay")
     trigger = data.draw(purging_or_not(COUNTED | CONTINUOUS), label="trigger")
-    evictor = data.draw(st.none() | EVICTORS, label="evictor")
-    names = sorted(ALL_FUNCTIONS) if evictor is None else FOR_EVICTORS
-    name = data.draw(st.sampled_from(names), label="function")
+    name = data.draw(st.sampled_from(sorted(ALL_FUNCTIONS)), label="function")
     window = data.draw(SESSION_WINDOWS, label="window")
     order_mode = data.draw(st.sampled_from([*OrderMode]), label="order mode")
-    declarations = {"trigger": trigger, "window": window, "evictor": evictor, **ALL_FUNCTIONS[name]}
+    declarations = {"trigger": trigger, "window": window, **ALL_FUNCTIONS[name]}
     pipeline = replace(pipeline_of(rules, False), select={}, **declarations)
     check_engines(pipeline, rules, events, data, order_mode=order_mode)
 
@@ -139,13 +140,11 @@ def test_deltas_and_timeouts_leave_the_same_on_columns(data: st.DataObject) -> N
     is_global = data.draw(st.booleans(), label="global windows")
     others = COUNTED | CONTINUOUS | (AT_THE_END if is_global else st.just(EventTimeTrigger()))
     trigger = data.draw(purging_or_not(DELTAS | timeouts(purging_or_not(DELTAS | others))), label="trigger")
-    evictor = data.draw(st.none() | EVICTORS, label="evictor")
-    names = sorted(ALL_FUNCTIONS) if evictor is None else FOR_EVICTORS
-    name = data.draw(st.sampled_from(names), label="function")
+    name = data.draw(st.sampled_from(sorted(ALL_FUNCTIONS)), label="function")
     pipeline = replace(pipeline_of(rules, False), select={}, trigger=trigger, **ALL_FUNCTIONS[name])
     if is_global:
         pipeline = replace(pipeline, window=GlobalWindows.create(), allowed_lateness=timedelta(0))
-    check_engines(replace(pipeline, evictor=evictor), rules, events, data)
+    check_engines(pipeline, rules, events, data)
 
 
 ACTS = (
@@ -215,11 +214,21 @@ class Erratic(Trigger):
         return self.answers[number % len(self.answers)]
 
 
-ERRATIC = st.builds(
-    Erratic,
-    acts=st.lists(st.sampled_from(ACTS), min_size=1, max_size=7).map(tuple),
-    answers=st.lists(st.sampled_from([*TriggerResult]), min_size=1, max_size=5).map(tuple),
-    moves_ms=st.lists(st.sampled_from([1, 9, 30, 200, -1, -40, 0]), min_size=1, max_size=4).map(tuple),
+class Blind(Erratic):
+    """Names no element, so that built-in aggregates may go with it."""
+
+    def on_element(self, element: Any, timestamp: int, window: Any, context: Any) -> TriggerResult:
+        return self._act(context, timestamp, may_be_past=True)
+
+
+ERRATIC, BLIND = (
+    st.builds(
+        kind,
+        acts=st.lists(st.sampled_from(ACTS), min_size=1, max_size=7).map(tuple),
+        answers=st.lists(st.sampled_from([*TriggerResult]), min_size=1, max_size=5).map(tuple),
+        moves_ms=st.lists(st.sampled_from([1, 9, 30, 200, -1, -40, 0]), min_size=1, max_size=4).map(tuple),
+    )
+    for kind in (Erratic, Blind)
 )
 BY_CLOCK = st.just(ProcessingTimeTrigger()) | st.builds(
     ContinuousProcessingTimeTrigger, interval_ms=st.sampled_from([10, 35])
@@ -233,13 +242,11 @@ def test_own_triggers_and_those_of_the_clock_leave_the_same_on_columns(data: st.
     kind = data.draw(st.sampled_from(["fixed", "sessions", "global"]), label="windows")
     rules, events = data.draw(replays(SESSIONS if kind == "sessions" else FIXED), label="replay")
     trigger = data.draw(ERRATIC | purging_or_not(ERRATIC | BY_CLOCK), label="trigger")
-    evictor = data.draw(st.none() | EVICTORS, label="evictor")
-    names = sorted(ALL_FUNCTIONS) if evictor is None else FOR_EVICTORS
-    name = data.draw(st.sampled_from(names), label="function")
+    name = data.draw(st.sampled_from(sorted(ALL_FUNCTIONS)), label="function")
     pipeline = replace(pipeline_of(rules, False), select={}, trigger=trigger, **ALL_FUNCTIONS[name])
     if kind == "global":
         pipeline = replace(pipeline, window=GlobalWindows.create(), allowed_lateness=timedelta(0))
-    check_engines(replace(pipeline, evictor=evictor), rules, events, data)
+    check_engines(pipeline, rules, events, data)
 
 
 @pytest.mark.slow
@@ -249,42 +256,11 @@ def test_aggregates_under_any_trigger_leave_the_same_on_columns(data: st.DataObj
     is_global = data.draw(st.booleans(), label="global windows")
     rules, events = data.draw(replays(FIXED), label="replay")
     others = COUNTED | CONTINUOUS | (AT_THE_END if is_global else st.just(EventTimeTrigger()))
-    triggers = ERRATIC | purging_or_not(ERRATIC | BY_CLOCK | timeouts(purging_or_not(others)))
+    triggers = BLIND | purging_or_not(BY_CLOCK | timeouts(purging_or_not(others)))
     pipeline = replace(pipeline_of(rules, False), trigger=data.draw(triggers, label="trigger"))
     if is_global:
         pipeline = replace(pipeline, window=GlobalWindows.create(), allowed_lateness=timedelta(0))
     check_engines(pipeline, rules, events, data)
-
-
-@dataclass(frozen=True)
-class Recalling(Trigger):
-    """Keeps whole elements in its state, and fires when the next one has another `x`."""
-
-    states = (ValueStateDescriptor("last"),)
-
-    def on_element(self, element: Any, timestamp: int, window: Any, context: Any) -> TriggerResult:
-        state = context.get_partitioned_state(self.states[0])
-        last_element = state.value()
-        state.update(element)
-        return TriggerResult(last_element is not None and last_element.x != element.x)
-
-    def on_event_time(self, timestamp: int, window: Any, context: Any) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def on_processing_time(self, timestamp: int, window: Any, context: Any) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def clear(self, window: Any, context: Any) -> None:
-        context.get_partitioned_state(self.states[0]).clear()
-
-
-@pytest.mark.slow
-@given(st.data())
-@searched(3, long=20)
-def test_a_trigger_may_keep_elements_under_aggregates(data: st.DataObject) -> None:
-    """Columns leave ranges with such windows to the operator engine."""
-    rules, events = data.draw(replays(FIXED), label="replay")
-    check_engines(replace(pipeline_of(rules, False), trigger=Recalling()), rules, events, data, leaves=True)
 
 
 @pytest.mark.slow
@@ -295,12 +271,11 @@ def test_functions_that_keep_state_leave_the_same_on_columns(data: st.DataObject
     rules, events = data.draw(replays(SESSIONS if kind == "sessions" else FIXED), label="replay")
     triggers = COUNTED | CONTINUOUS | st.just(NeverTrigger() if kind == "global" else EventTimeTrigger())
     trigger = data.draw(purging_or_not(triggers), label="trigger")
-    evictor = data.draw(st.none() | EVICTORS, label="evictor")
     process = RememberingSessions() if kind == "sessions" else Remembering()
     pipeline = replace(pipeline_of(rules, False), select={}, trigger=trigger, **with_state(process))
     if kind == "global":
         pipeline = replace(pipeline, window=GlobalWindows.create(), allowed_lateness=timedelta(0))
-    check_engines(replace(pipeline, evictor=evictor), rules, events, data)
+    check_engines(pipeline, rules, events, data)
 
 
 class Collided(ProcessWindowFunction):

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.engine.operator import range as range_work
-from slackwater.engine.operator import snapshot, steps, window_range
-from slackwater.engine.operator.failed_rows import FunctionRaised
+from slackwater.engine.operator import snapshot
+from slackwater.engine.operator.firing import FunctionRaised
 from slackwater.engine.replaying import spilling
 from slackwater.pipelines import Pipeline
 from slackwater.windowing.errors import WindowingError
@@ -71,14 +71,12 @@ def test_cuts_parallelism_and_where_state_lives_do_not_show(
 @contextmanager
 def spilling_soon() -> Iterator[None]:
     """Kilobytes are what megabytes are elsewhere, and state is looked at after each element. A list of a few
-    elements is read from RocksDB in chunks, and elements are fed a few at a time.
+    elements is read from RocksDB in chunks.
     """
     with (
         patch.object(spilling, "BYTES_PER_MB", 1024),
         patch.object(spilling, "FIRST_LOOK", 1),
         patch.object(range_work, "BETWEEN_LOOKS", 1),
-        patch.object(window_range, "ROWS_OF_BLOCK", 5),
-        patch.object(steps, "MOST_TOGETHER", 3),
         patch.object(list_state, "CHUNK_BYTES", 64),
         patch.object(list_state, "LONG_LIST_CHUNKS", 1),
         patch.object(snapshot, "BYTES_READ_AT_ONCE", 0),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.engine.columnar import ColumnarEngine, continuous
+from slackwater.engine.columnar import ColumnarEngine, element_windows
 from slackwater.engine.operator import OperatorEngine
 from slackwater.engine.replaying.results import name_of
 from slackwater.engine.transport.in_process import InProcess
@@ -148,7 +148,7 @@ def test_of_elements_that_arrive_together_the_first_in_order_arms_the_window(row
     events = [*early, model.Event(start + 320, start + 320, "s", 99, "a", {"x": 1})]
     trigger = ContinuousEventTimeTrigger(interval_ms=10)
     pipeline = declared(rules, key_by=None, select=SELECT, window=GlobalWindows.create(), trigger=trigger)
-    with patch.object(continuous, "ROWS_PER_CELL", rows_per_cell):
+    with patch.object(element_windows, "ROWS_PER_CELL", rows_per_cell):
         ours, theirs = (
             replay_pipeline(pipeline, events, rules, [], [1], engines=[engine])
             for engine in (ColumnarEngine(), OperatorEngine())

@@ -12,7 +12,7 @@ import pytest
 from slackwater.engine.columnar import ColumnarEngine
 from slackwater.engine.operator import OperatorEngine
 from slackwater.engine.replaying.replay import Engine
-from slackwater.engine.rows.source_roles import SourceColumnError
+from slackwater.engine.rows.columns_read import SourceColumnError
 from slackwater.engine.transport.in_process import InProcess
 from slackwater.errors import PermanentError
 from slackwater.pipelines.errors import PipelineError

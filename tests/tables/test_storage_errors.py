@@ -22,9 +22,9 @@ from slackwater.engine.transport.task_errors import (
     ExecutorsLost,
     TaskFailed,
     TaskWithoutStorage,
-    of_error,
-    of_java,
-    of_trace,
+    error_from_error,
+    error_from_java,
+    error_from_trace,
 )
 from slackwater.errors import RetryableError, SlackwaterError
 from slackwater.pipelines import DeltaSource
@@ -197,8 +197,8 @@ class TestWhatMayPassIsTriedAgain:
     def test_when_a_task_of_this_process_meets_it(
         self, error: Exception, kind: type[SlackwaterError], words: str
     ) -> None:
-        assert isinstance(of_error(error, "trace"), TaskWithoutStorage)
-        assert of_error(error, "trace").exit_code == 3
+        assert isinstance(error_from_error(error, "trace"), TaskWithoutStorage)
+        assert error_from_error(error, "trace").exit_code == 3
 
     def test_when_a_task_on_spark_has_told_it(
         self, error: Exception, kind: type[SlackwaterError], words: str
@@ -208,7 +208,7 @@ class TestWhatMayPassIsTriedAgain:
             f"Traceback (most recent call last):\n  File x\n{kind.__module__}.{kind.__name__}: "
             f"{error_of_task.message.splitlines()[0]}\n"
         )
-        error_found = of_trace(trace)
+        error_found = error_from_trace(trace)
         assert isinstance(error_found, TaskWithoutStorage) and error_found.message.startswith(
             "a task failed: /w/panes: can't be written"
         )
@@ -239,7 +239,7 @@ class TestTasks:
             "Traceback (most recent call last):\n  File x\nOSError: [Errno 28] Failed to write: No space "
             "left on device\n"
         )
-        error_found = of_trace(trace)
+        error_found = error_from_trace(trace)
         assert (
             isinstance(error_found, TaskWithoutStorage) and "No space left on device" in error_found.message
         )
@@ -253,10 +253,11 @@ class TestTasks:
         ],
     )
     def test_words_of_a_user_s_error_are_not_taken_for_storage_s(self, error: Exception) -> None:
-        error_found = of_error(error, "trace")
+        error_found = error_from_error(error, "trace")
         assert isinstance(error_found, TaskFailed) and error_found.exit_code == 1
         assert isinstance(
-            of_trace(f"Traceback:\n{type(error).__module__}.{type(error).__name__}: {error}"), TaskFailed
+            error_from_trace(f"Traceback:\n{type(error).__module__}.{type(error).__name__}: {error}"),
+            TaskFailed,
         )
 
     def test_what_java_has_met_of_storage_is_tried_again_and_nothing_else(self) -> None:
@@ -264,13 +265,13 @@ class TestTasks:
             "An error occurred.\n: org.apache.spark.SparkException: Job aborted\n\tat "
             "x.TimeoutException(A.scala)\n"
         )
-        assert of_java(text) is None
-        error_found = of_java(
+        assert error_from_java(text) is None
+        error_found = error_from_java(
             f"{text}Caused by: java.io.IOException: No space left on device\n\tat java.base/x(Y.java)\n"
         )
         assert error_found is not None and error_found.exit_code == 3
         assert "java.io.IOException: No space left on device" in error_found.message
-        error_found = of_java(  # as Spark 4.2 words it
+        error_found = error_from_java(  # as Spark 4.2 words it
             ": org.apache.spark.SparkException: Job aborted due to stage failure: A shuffle map stage with "
             "indeterminate output was failed and retried. However, Spark cannot rollback the ResultStage 3"
         )

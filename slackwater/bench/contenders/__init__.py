@@ -38,7 +38,6 @@ CONTENDERS: Mapping[str, str] = MappingProxyType(
         "apply_in_arrow": "slackwater.bench.contenders.spark_own_code:ApplyInArrow",
         "apply_in_pandas": "slackwater.bench.contenders.spark_own_code:ApplyInPandas",
         "transform_with_state_batch": "slackwater.bench.contenders.spark_own_code:BatchWithState",
-        "transform_with_state": "slackwater.bench.contenders.transform_with_state:TransformWithState",
     }
 )
 

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.bench.cases import BenchmarkCase
-from slackwater.bench.contenders.transform_with_state import STORE
 from slackwater.bench.own_code import FUNCTIONS, KEPT, TOP
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
+STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SCHEMA = "key long, window_start_us long, n long, total long"
 
 
@@ -65,13 +65,13 @@ class ApplyInArrow(_SparkOwnCode):
     def _results(self, rows: "DataFrame", case: BenchmarkCase) -> "DataFrame":
         function = ARROW[case.workload.function]
 
-        def of_window(window: pa.Table) -> pa.Table:
+        def results_of_window(window: pa.Table) -> pa.Table:
             n, totals = function(window)
             where = {name: pa.repeat(window.column(name)[0], len(n)) for name in ("key", "window_start_us")}
             return pa.table({**where, "n": pa.array(n, pa.int64()), "total": pa.array(totals, pa.int64())})
 
         groups = self._with_windows(rows, case).groupBy("key", "window_start_us")
-        return groups.applyInArrow(of_window, SCHEMA)
+        return groups.applyInArrow(results_of_window, SCHEMA)
 
 
 class ApplyInPandas(_SparkOwnCode):
@@ -82,7 +82,7 @@ class ApplyInPandas(_SparkOwnCode):
     def _results(self, rows: "DataFrame", case: BenchmarkCase) -> "DataFrame":
         function = PANDAS[case.workload.function]
 
-        def of_window(window: "pd.DataFrame") -> "pd.DataFrame":
+        def results_of_window(window: "pd.DataFrame") -> "pd.DataFrame":
             import pandas as pd
 
             n, totals = function(window)
@@ -90,7 +90,7 @@ class ApplyInPandas(_SparkOwnCode):
             return pd.DataFrame({"key": key, "window_start_us": start, "n": n, "total": totals})
 
         groups = self._with_windows(rows, case).groupBy("key", "window_start_us")
-        return groups.applyInPandas(of_window, SCHEMA)
+        return groups.applyInPandas(results_of_window, SCHEMA)
 
 
 class BatchWithState(_SparkOwnCode):

@@ -2,16 +2,18 @@
 whole columns; both make the same parts and results, to the bit. `table` lists them.
 """
 
-from slackwater.engine.aggregates.accumulator import Accumulator, Part, ResultOverflow
-from slackwater.engine.aggregates.binding import bind, bind_columnar, bind_select
-from slackwater.engine.aggregates.columnar_aggregate import (
+from slackwater.engine.aggregates.accumulator import (
+    Accumulator,
     ColumnarAggregate,
     Columns,
     OverflowAtRow,
+    Part,
+    ResultOverflow,
     combine_spans,
 )
-from slackwater.engine.aggregates.operands import operands, totals
-from slackwater.engine.aggregates.select_function import RowStretch, SelectFunction, StretchFunction
+from slackwater.engine.aggregates.binding import bind, bind_columnar, bind_select
+from slackwater.engine.aggregates.operands import operands
+from slackwater.engine.aggregates.select_function import SelectFunction
 from slackwater.engine.aggregates.table import AggregatedColumn, AggregateForms, register
 from slackwater.engine.aggregates.unknown import (
     UNKNOWN,
@@ -32,9 +34,7 @@ __all__ = [
     "OverflowAtRow",
     "Part",
     "ResultOverflow",
-    "RowStretch",
     "SelectFunction",
-    "StretchFunction",
     "UnknowableAccumulator",
     "UnknowableColumns",
     "bind",
@@ -45,6 +45,5 @@ __all__ = [
     "operands",
     "register",
     "text_of_unknown",
-    "totals",
     "unknown_in",
 ]

@@ -1,14 +1,18 @@
-"""The protocol of accumulators: commutative and associative, so order and tasks never change a result."""
+"""The protocols of aggregates: an accumulator takes one value at a time, and a columnar aggregate takes whole
+columns; parts and results of both are equal, to the bit. Adding is commutative and associative, so order and
+tasks never change a result.
+"""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.groups import Groups, Spans
+
 Part = tuple[str, pa.DataType]
-Starts = npt.NDArray[np.int64]
 
 
 class Accumulator(Protocol):
@@ -23,13 +27,6 @@ class Accumulator(Protocol):
 
     def add(self, accumulator: Any, value: Any) -> Any: ...
 
-    def add_all(self, accumulator: Any, values: Sequence[Any]) -> Any: ...
-
-    def totals(self, column: pa.ChunkedArray | None, starts: Starts) -> list[Any] | None:
-        """The accumulators of rows starts[i] to starts[i + 1] - 1 of a column without nulls, or of no column;
-        not to be changed in place. None: there is no fast way to compute them together.
-        """
-
     def merge(self, a: Any, b: Any) -> Any: ...
 
     def result(self, accumulator: Any) -> Any: ...
@@ -40,22 +37,7 @@ class Accumulator(Protocol):
     def decode(self, parts: Sequence[Any]) -> Any: ...
 
 
-class OneByOne:
-    """The default of `add_all` and `totals`: values are added one by one."""
-
-    add: Callable[[Any, Any], Any]
-
-    def add_all(self, accumulator: Any, values: Sequence[Any]) -> Any:
-        add = self.add
-        for value in values:
-            accumulator = add(accumulator, value)
-        return accumulator
-
-    def totals(self, column: pa.ChunkedArray | None, starts: Starts) -> list[Any] | None:
-        return None
-
-
-class SumAndCount(OneByOne):
+class SumAndCount:
     """Accumulator: (count, sum). Subclasses choose the representation of the sum and how it is read."""
 
     zero: Any
@@ -72,3 +54,73 @@ class SumAndCount(OneByOne):
 
 class ResultOverflow(ArithmeticError):
     """An integer sum left the range of its result type."""
+
+
+Columns = list[pa.Array]
+Parts = tuple[tuple[str, pa.DataType], ...]
+
+
+class ColumnarAggregate(Protocol):
+    """One aggregate of a pipeline. Its accumulators are rows of `columns`, if possible without nulls:
+    integers then travel in the fewest bytes that hold their range.
+    """
+
+    columns: Parts
+
+    def partial(self, rows: pa.Table, groups: Groups) -> Columns:
+        """The accumulator of the elements of each group, also of one without rows. `rows` has the source's
+        columns and, as int64, `__arrival_ms` and `__event_ms`.
+        """
+
+    def combine(self, accumulators: Columns, groups: Groups) -> Columns: ...
+
+    def running(self, accumulators: Columns, starts: Longs) -> Columns:
+        """For each row the accumulator of its run up to and including it; run i begins at starts[i]."""
+
+    def results(self, accumulators: Columns) -> pa.Array:
+        """The result of each row. Raises OverflowAtRow where the operator engine's firing fails."""
+
+    def encode(self, accumulators: Columns) -> Columns:
+        """The parts of each row in `window_state`, the same that `Accumulator.encode` makes."""
+
+    def decode(self, parts: Sequence[pa.Array]) -> Columns: ...
+
+
+class OverflowAtRow(Exception):
+    """A row has no result. `error` is what the operator engine raises; the engine adds key and window."""
+
+    def __init__(self, row: int, error: Exception) -> None:
+        super().__init__(row, error)
+        self.row = row
+        self.error = error
+
+
+@runtime_checkable
+class AdditiveAggregate(Protocol):
+    """An aggregate whose accumulators add up, column by column, unless they are too large for that."""
+
+    def adds_up(self, accumulators: Columns) -> bool: ...
+
+
+def combine_spans(aggregate: ColumnarAggregate, accumulators: Columns, spans: Spans) -> Columns:
+    """The accumulator of all elements of each span of rows; spans may overlap, as sliding windows do. By
+    differences of running totals where accumulators add up, else by combining the rows.
+    """
+    if isinstance(aggregate, AdditiveAggregate) and aggregate.adds_up(accumulators):
+        return [pa.array(spans.sum(column.to_numpy())) for column in accumulators]
+    rows, owners = spans.explode()
+    indices = pa.array(rows)
+    return aggregate.combine([column.take(indices) for column in accumulators], owners)
+
+
+def flatten_lists(lists: pa.Array) -> tuple[Longs, Any]:
+    """(row of each item, the items). Null lists are empty."""
+    lengths = lists.value_lengths().fill_null(0).to_numpy().astype(np.int64)
+    return np.repeat(np.arange(len(lists)), lengths), lists.flatten()
+
+
+def build_lists(rows: Longs, items: pa.Array, size: int) -> pa.Array:
+    """One list for each of `size` rows, of the items that have its row number; `rows` ascend."""
+    offsets = np.zeros(size + 1, np.int32)
+    np.cumsum(np.bincount(rows, minlength=size), out=offsets[1:])
+    return pa.ListArray.from_arrays(pa.array(offsets), items)

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slackwater.engine.aggregates.accumulator import Part, Starts
-from slackwater.engine.aggregates.columnar_aggregate import Columns, Parts
+from slackwater.engine.aggregates.accumulator import Columns, Part, Parts
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import Groups, sum_of_groups
 
@@ -23,12 +22,6 @@ class Count:
 
     def add(self, accumulator: int, value: Any) -> int:
         return accumulator + 1
-
-    def add_all(self, accumulator: int, values: Sequence[Any]) -> int:
-        return accumulator + len(values)
-
-    def totals(self, column: pa.ChunkedArray | None, starts: Starts) -> list[int]:
-        return np.diff(starts).tolist()
 
     def merge(self, a: int, b: int) -> int:
         return a + b

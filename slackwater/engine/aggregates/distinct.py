@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slackwater.engine.aggregates.accumulator import OneByOne, Part
-from slackwater.engine.aggregates.columnar_aggregate import Columns, Parts
-from slackwater.engine.aggregates.extremum import nan_greatest
-from slackwater.engine.aggregates.lists import build_lists, flatten_lists
-from slackwater.engine.aggregates.ordinals import as_ordinals
+from slackwater.engine.aggregates.accumulator import (
+    Columns,
+    Part,
+    Parts,
+    build_lists,
+    flatten_lists,
+)
+from slackwater.engine.aggregates.extremum import as_ordinals, nan_greatest
 from slackwater.windowing.columnar.arrays import maps
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import Groups
@@ -23,7 +26,7 @@ def as_member(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-class CountDistinct(OneByOne):
+class CountDistinct:
     """Accumulator: a set of values (`as_member`), changed in place."""
 
     result_type = pa.int64()

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.engine.aggregates import exact_sums
-from slackwater.engine.aggregates.accumulator import Part, SumAndCount
-from slackwater.engine.aggregates.columnar_aggregate import Columns, Parts
+from slackwater.engine.aggregates.accumulator import Columns, Part, Parts, SumAndCount
 from slackwater.engine.aggregates.count import count_values, running_sum
 from slackwater.engine.aggregates.limb_columns import (
     decode_exact,

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slackwater.engine.aggregates.accumulator import OneByOne, Part
-from slackwater.engine.aggregates.columnar_aggregate import Columns, Parts
-from slackwater.engine.aggregates.ordinals import as_ordinals
+from slackwater.engine.aggregates.accumulator import Columns, Part, Parts
+from slackwater.engine.aggregates.extremum import as_ordinals
 from slackwater.engine.rows.columns_read import ARRIVAL, EVENT
 from slackwater.tables.schemas import TIME
 from slackwater.windowing.columnar.arrays.columns import Longs
@@ -37,7 +36,7 @@ def order_rank(value: Any) -> tuple[int, Any]:
     return (2, None) if isinstance(value, float) and math.isnan(value) else (1, value)
 
 
-class FirstOrLast(OneByOne):
+class FirstOrLast:
     """The row with the least or greatest rank. Accumulator: (times in µs, order rank, row hash, value)."""
 
     def __init__(

@@ -21,8 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.engine.aggregates.accumulator import OneByOne, Part
-from slackwater.engine.aggregates.columnar_aggregate import Columns
+from slackwater.engine.aggregates.accumulator import Columns, Part
 from slackwater.engine.aggregates.sketches import BUCKET, SparseMaps, entries_of
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.maps import Fold
@@ -91,7 +90,7 @@ def quantile_of(counts: Mapping[int, int], quantile: Fraction, buckets: int) -> 
     return None
 
 
-class ApproxQuantile(OneByOne):
+class ApproxQuantile:
     """Accumulator: bucket → number of values (as the nearest doubles) in it, changed in place."""
 
     result_type = pa.float64()
@@ -145,10 +144,10 @@ class ColumnarApproxQuantile(SparseMaps):
         counts = np.bincount(entries.rows, weights=entries.values, minlength=len(accumulators[0])).astype(
             np.int64
         )
-        totals, of_totals = np.unique(counts, return_inverse=True)
+        totals, total_places = np.unique(counts, return_inverse=True)
         positions = np.array(
             [math.floor(self._scalar.quantile * (total - 1)) for total in totals.tolist()], np.int64
-        )[of_totals]
+        )[total_places]
         before = np.cumsum(counts) - counts
         places = np.searchsorted(np.cumsum(entries.values), positions + before, side="right")
         buckets = (

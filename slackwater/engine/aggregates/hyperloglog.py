@@ -23,8 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.engine.aggregates.accumulator import OneByOne, Part
-from slackwater.engine.aggregates.columnar_aggregate import Columns
+from slackwater.engine.aggregates.accumulator import Columns, Part
 from slackwater.engine.aggregates.sketches import SparseMaps, columns_of, entries_of
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.maps import Entries, Fold
@@ -140,7 +139,7 @@ def decode_registers(data: bytes, precision: int) -> Registers:
     return {int.from_bytes(data[i : i + 2], "big"): data[i + 2] for i in range(0, len(data), SPARSE)}
 
 
-class ApproxDistinct(OneByOne):
+class ApproxDistinct:
     """Accumulator: register → rank of those above 0, all once they are a third; changed in place."""
 
     result_type = pa.int64()
@@ -212,9 +211,9 @@ class ColumnarApproxDistinct(SparseMaps):
         precision, most = self._scalar.precision, HASH_BITS - self._scalar.precision
         by_rank = np.argsort(entries.values.astype(np.int8), kind="stable")
         bounds = np.searchsorted(entries.values[by_rank], np.arange(most + 3)).tolist()
-        of_rank = [entries.rows[by_rank[start:end]] for start, end in itertools.pairwise(bounds)]
+        rows_by_rank = [entries.rows[by_rank[start:end]] for start, end in itertools.pairwise(bounds)]
         untouched_counts = (1 << precision) - np.bincount(entries.rows, minlength=rows)
-        return pa.array(estimates(of_rank, untouched_counts, precision))
+        return pa.array(estimates(rows_by_rank, untouched_counts, precision))
 
     def encode(self, accumulators: Columns) -> Columns:
         entries, rows = entries_of(accumulators[0]), len(accumulators[0])
@@ -249,23 +248,23 @@ class ColumnarApproxDistinct(SparseMaps):
         return columns_of(Entries(rows[order], keys[order], values[order]), len(lengths))
 
 
-def estimates(of_rank: Sequence[Longs], untouched_counts: Longs, precision: int) -> Longs:
-    """`estimate` for many rows: of_rank[k] has the row of each register of rank k, `untouched_counts` the
-    number of registers of rank 0 in each row.
+def estimates(rows_by_rank: Sequence[Longs], untouched_counts: Longs, precision: int) -> Longs:
+    """`estimate` for many rows: rows_by_rank[k] has the row of each register of rank k, `untouched_counts`
+    the number of registers of rank 0 in each row.
     """
     registers, most = 1 << precision, HASH_BITS - precision
-    greatest = np.bincount(of_rank[most + 1], minlength=len(untouched_counts))
-    denominator = registers * _of_each(tau, 1 - greatest / registers)
+    greatest = np.bincount(rows_by_rank[most + 1], minlength=len(untouched_counts))
+    denominator = registers * _value_of_each(tau, 1 - greatest / registers)
     for rank in range(most, 0, -1):
-        denominator = 0.5 * (denominator + np.bincount(of_rank[rank], minlength=len(untouched_counts)))
+        denominator = 0.5 * (denominator + np.bincount(rows_by_rank[rank], minlength=len(untouched_counts)))
     is_empty = untouched_counts == registers
-    denominator += registers * _of_each(sigma, np.where(is_empty, 0.0, untouched_counts / registers))
+    denominator += registers * _value_of_each(sigma, np.where(is_empty, 0.0, untouched_counts / registers))
     with np.errstate(divide="ignore"):
         counts = np.rint(registers * registers / (2 * math.log(2) * denominator))
     return np.where(is_empty, 0, counts).astype(np.int64)
 
 
-def _of_each(function: Callable[[float], float], values: np.ndarray) -> np.ndarray:
+def _value_of_each(function: Callable[[float], float], values: np.ndarray) -> np.ndarray:
     distinct, numbers = np.unique(values, return_inverse=True)
     return np.array(list(map(function, distinct.tolist())), np.float64)[numbers]
 

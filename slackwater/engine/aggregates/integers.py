@@ -14,8 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.engine.aggregates.accumulator import Part, ResultOverflow, Starts, SumAndCount
-from slackwater.engine.aggregates.columnar_aggregate import Columns, OverflowAtRow, Parts
+from slackwater.engine.aggregates.accumulator import (
+    Columns,
+    OverflowAtRow,
+    Part,
+    Parts,
+    ResultOverflow,
+    SumAndCount,
+)
 from slackwater.engine.aggregates.count import count_values, running_sum
 from slackwater.engine.aggregates.limb_columns import decode_integers, encode_integers
 from slackwater.windowing.columnar.arrays import limbs
@@ -34,17 +40,6 @@ class _IntegerSums(SumAndCount):
 
     zero = 0
     parts: tuple[Part, ...] = (("sum", WIDE), ("count", pa.int64()))
-
-    def add_all(self, accumulator: tuple[int, int], values: Sequence[int]) -> tuple[int, int]:
-        return (accumulator[0] + len(values), accumulator[1] + sum(values))
-
-    def totals(self, column: pa.ChunkedArray | None, starts: Starts) -> list[tuple[int, int]] | None:
-        if column is None or not len(column) or pa.types.is_uint64(column.type):
-            return None
-        values, counts = column.cast(pa.int64()).to_numpy(), np.diff(starts)
-        if max(abs(int(values.min())), abs(int(values.max()))) * int(counts.max()) > LONG_MAX:
-            return None
-        return list(zip(counts.tolist(), np.add.reduceat(values, starts[:-1]).tolist(), strict=True))
 
     def encode(self, accumulator: tuple[int, int]) -> tuple[Decimal, int]:
         return (Decimal(accumulator[1]), accumulator[0])

@@ -8,33 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slackwater.engine.aggregates.accumulator import Accumulator, Starts
 from slackwater.engine.aggregates.first_or_last import order_rank
 from slackwater.engine.rows.columns_read import ARRIVAL, EVENT, columns_read
-from slackwater.engine.rows.conditions import bind_condition, rows_that_meet
+from slackwater.engine.rows.expressions import bind_condition, rows_that_meet
 from slackwater.engine.rows.python_values import to_python
 from slackwater.pipelines import Aggregate, Pipeline
 from slackwater.windowing.snapshot import row_digests
-
-
-def totals(
-    pipeline: Pipeline, elements: pa.Table, accumulators: Sequence[Accumulator], order: Starts, starts: Starts
-) -> list[Any]:
-    """The accumulators of rows order[starts[i] : starts[i + 1]] by aggregate; None: it adds row by row."""
-    columns_of_totals = []
-    for aggregate, accumulator in zip(pipeline.select.values(), accumulators, strict=True):
-        column = None if aggregate.column is None else elements.column(aggregate.column)
-        sees_rows = (
-            aggregate.where is not None
-            or aggregate.by is not None
-            or (column is not None and column.null_count > 0)
-        )
-        columns_of_totals.append(
-            None
-            if sees_rows
-            else accumulator.totals(None if column is None else column.take(pa.array(order)), starts)
-        )
-    return columns_of_totals
 
 
 def operands(pipeline: Pipeline, elements: pa.Table) -> list[Sequence[Any] | None]:

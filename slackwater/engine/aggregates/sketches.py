@@ -6,8 +6,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 import pyarrow as pa
 
-from slackwater.engine.aggregates.columnar_aggregate import Columns, Parts
-from slackwater.engine.aggregates.lists import build_lists, flatten_lists
+from slackwater.engine.aggregates.accumulator import Columns, Parts, build_lists, flatten_lists
 from slackwater.windowing.columnar.arrays import maps
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import Groups

@@ -11,8 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from slackwater.engine.aggregates.accumulator import Accumulator
-from slackwater.engine.aggregates.columnar_aggregate import ColumnarAggregate
+from slackwater.engine.aggregates.accumulator import Accumulator, ColumnarAggregate
 from slackwater.engine.aggregates.count import ColumnarCount, Count
 from slackwater.engine.aggregates.distinct import ColumnarCountDistinct, CountDistinct
 from slackwater.engine.aggregates.doubles import ColumnarDouble, DoubleMean, DoubleSum

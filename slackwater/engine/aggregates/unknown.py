@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.engine.aggregates.accumulator import Accumulator, Starts
-from slackwater.engine.aggregates.columnar_aggregate import (
+from slackwater.engine.aggregates.accumulator import (
+    Accumulator,
     ColumnarAggregate,
     Columns,
     OverflowAtRow,
@@ -60,12 +60,6 @@ class UnknowableAccumulator:
 
     def add(self, accumulator: Any, value: Any) -> Any:
         return UNKNOWN if accumulator is UNKNOWN else self._accumulator.add(accumulator, value)
-
-    def add_all(self, accumulator: Any, values: Sequence[Any]) -> Any:
-        return UNKNOWN if accumulator is UNKNOWN else self._accumulator.add_all(accumulator, values)
-
-    def totals(self, column: pa.ChunkedArray | None, starts: Starts) -> list[Any] | None:
-        return self._accumulator.totals(column, starts)
 
     def merge(self, a: Any, b: Any) -> Any:
         return UNKNOWN if a is UNKNOWN or b is UNKNOWN else self._accumulator.merge(a, b)

@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.engine.aggregates import exact_sums
-from slackwater.engine.aggregates.accumulator import OneByOne, Part
-from slackwater.engine.aggregates.columnar_aggregate import ColumnarAggregate, Columns, Parts
+from slackwater.engine.aggregates.accumulator import ColumnarAggregate, Columns, Part, Parts
 from slackwater.engine.aggregates.doubles import ColumnarDouble
 from slackwater.engine.aggregates.exact_sums import UNIT_BITS, ExactSum
 from slackwater.engine.aggregates.integers import (
@@ -52,7 +51,7 @@ _MOMENT_PARTS: tuple[Part, ...] = (
 )
 
 
-class _Variance(OneByOne, ABC):
+class _Variance(ABC):
     """Accumulator: (count, Σx, Σx²), in units of `1 / units` and its square; subclasses choose the unit."""
 
     result_type = pa.float64()
@@ -76,10 +75,10 @@ class _Variance(OneByOne, ABC):
         return exact_sums.root(dividend, divisor) if self._is_root else exact_sums.quotient(dividend, divisor)
 
     def decode(self, parts: Sequence[Any]) -> Any:
-        return self.of_sums([*parts[:-3], parts[-1]], self.squares_of(parts[-2]))
+        return self.moments_from_sums([*parts[:-3], parts[-1]], self.squares_of(parts[-2]))
 
     @abstractmethod
-    def of_sums(self, sums: Sequence[Any], squares: int) -> Any: ...
+    def moments_from_sums(self, sums: Sequence[Any], squares: int) -> Any: ...
 
     def squares_of(self, data: bytes) -> int:
         return exact_sums.decode(data).units
@@ -101,7 +100,7 @@ class IntegerVariance(_Variance):
         count, total, squares = accumulator
         return (Decimal(total), *self._encode_squares(squares), count)
 
-    def of_sums(self, sums: Sequence[Any], squares: int) -> Moments:
+    def moments_from_sums(self, sums: Sequence[Any], squares: int) -> Moments:
         return (int(sums[1]), int(sums[0]), squares)
 
 
@@ -123,7 +122,7 @@ class DecimalVariance(_Variance):
         count, total, squares = accumulator
         return (*self._sum.encode((count, total))[:-1], *self._encode_squares(squares), count)
 
-    def of_sums(self, sums: Sequence[Any], squares: int) -> Moments:
+    def moments_from_sums(self, sums: Sequence[Any], squares: int) -> Moments:
         return (*self._sum.decode(sums), squares)
 
 
@@ -154,7 +153,7 @@ class DoubleVariance(_Variance):
         count, total, squares = accumulator
         return (exact_sums.round_sum(total), exact_sums.encode(total), *self._encode_squares(squares), count)
 
-    def of_sums(self, sums: Sequence[Any], squares: int) -> tuple[int, ExactSum, int]:
+    def moments_from_sums(self, sums: Sequence[Any], squares: int) -> tuple[int, ExactSum, int]:
         return (int(sums[2]), exact_sums.decode(sums[1]), squares)
 
 

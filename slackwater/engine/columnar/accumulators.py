@@ -28,7 +28,7 @@ class ArrowAccumulators:
         return cls(aggregates, (_Block(tuple(columns), size),))
 
     @classmethod
-    def of_elements(cls, aggregates: tuple[ColumnarAggregate, ...], rows: pa.Table) -> "ArrowAccumulators":
+    def from_elements(cls, aggregates: tuple[ColumnarAggregate, ...], rows: pa.Table) -> "ArrowAccumulators":
         each = Groups.singletons(rows.num_rows)
         return cls.of(aggregates, (item.partial(rows, each) for item in aggregates), rows.num_rows)
 
@@ -41,8 +41,8 @@ class ArrowAccumulators:
         if len(self.blocks) == 1:
             return self.blocks[0].columns
         return tuple(
-            [pa.concat_arrays(pieces) for pieces in zip(*of_one, strict=True)]
-            for of_one in zip(*(block.columns for block in self.blocks), strict=True)
+            [pa.concat_arrays(pieces) for pieces in zip(*columns_of_one, strict=True)]
+            for columns_of_one in zip(*(block.columns for block in self.blocks), strict=True)
         )
 
     def take(self, rows: Longs | slice) -> "ArrowAccumulators":
@@ -82,8 +82,8 @@ class ArrowAccumulators:
         by_block = np.argsort(owners, kind="stable")
         counts = np.bincount(owners, minlength=len(ends))
         parts = [
-            ArrowAccumulators(self.aggregates, (block,)).take(of_block - (end - block.size))
-            for block, of_block, end in zip(
+            ArrowAccumulators(self.aggregates, (block,)).take(rows_in_block - (end - block.size))
+            for block, rows_in_block, end in zip(
                 self.blocks, np.split(rows[by_block], np.cumsum(counts)[:-1]), ends.tolist(), strict=True
             )
         ]

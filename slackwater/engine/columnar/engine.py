@@ -28,8 +28,7 @@ from slackwater.engine.replaying.results import (
     rows_of_source,
     spread_quarantine_rows,
 )
-from slackwater.engine.replaying.sent_elements import ReceivedElements, replay_elements
-from slackwater.engine.replaying.sent_tables import SentTables, divide
+from slackwater.engine.replaying.sent_elements import ReceivedElements, SentTables, divide, replay_elements
 from slackwater.engine.rows.columns_read import KEY_GROUP, SOURCE_FILE, columns_read
 from slackwater.engine.rows.judge import Judge, JudgedBatch
 from slackwater.engine.rows.key_numbers import (
@@ -137,7 +136,7 @@ class SplitBatches:
         """
         if not rows.num_rows:
             return
-        keys = KeyNumbers.of_batch(rows, self.keys)
+        keys = KeyNumbers.from_batch(rows, self.keys)
         elements = BatchElements.of(rows, keys.numbers, self.family.setting, read_full_rows)
         split = self.family.split(elements)
         counts.update(split.counts)

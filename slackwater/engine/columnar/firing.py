@@ -35,9 +35,9 @@ def pane_tables(
     tables = []
     for kind in PaneKind:
         for firings in blocks:
-            of_kind = rows_of(firings, rows_where(firings.kinds == kind))
-            if len(of_kind.keys):
-                tables.append(_pane_table(kind, of_kind, accumulators, distinct, setting))
+            firings_of_kind = rows_of(firings, rows_where(firings.kinds == kind))
+            if len(firings_of_kind.keys):
+                tables.append(_pane_table(kind, firings_of_kind, accumulators, distinct, setting))
     return tables
 
 

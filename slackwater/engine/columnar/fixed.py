@@ -98,7 +98,7 @@ class FixedFamily:
             pieces=pieces,
             piece_accumulators=read_accumulators(rows, self.setting),
             elements=elements,
-            element_accumulators=ArrowAccumulators.of_elements(self.setting.aggregates, rows_behind),
+            element_accumulators=ArrowAccumulators.from_elements(self.setting.aggregates, rows_behind),
         )
         return RangeInput(slice_input, np.full(rows_behind.num_rows, -1))
 
@@ -109,16 +109,16 @@ class FixedFamily:
     def _cells(self, elements: BatchElements, slices: Longs, tardy: Longs) -> Part:
         groups, keys, slices = group_pairs(elements.keys, slices, tardy)
         first, last = self._arrival_bounds(groups, slices, elements.clocks)
-        of_cells = slice(len(keys))  # the group of the tardy rows comes last
+        cells = slice(len(keys))  # the group of the tardy rows comes last
         columns = {
             SLICE: slices,
-            ELEMENTS: groups.counts[of_cells],
-            FIRST: first[of_cells],
-            LAST: last[of_cells],
+            ELEMENTS: groups.counts[cells],
+            FIRST: first[cells],
+            LAST: last[cells],
         }
         for names, aggregate in zip(accumulator_names(self.setting), self.setting.aggregates, strict=True):
             columns |= {
-                name: column[of_cells]
+                name: column[cells]
                 for name, column in zip(names, aggregate.partial(elements.rows, groups), strict=True)
             }
         return Part(keys, pa.table(columns))

@@ -27,17 +27,17 @@ from slackwater.engine.columnar.families import (
 from slackwater.engine.columnar.firing import FailedFiring, late_table, pane_tables
 from slackwater.engine.columnar.snapshot import read_windows, timer_table, window_table
 from slackwater.engine.columnar.windows import family_of
-from slackwater.engine.replaying.refires import drop_replaced_refires
 from slackwater.engine.replaying.replay import Replay
 from slackwater.engine.replaying.results import (
     PassingRows,
     conform,
+    drop_replaced_refires,
     hand_over,
     hashes_table,
     name_of,
     range_counts,
 )
-from slackwater.engine.replaying.sent_tables import divide
+from slackwater.engine.replaying.sent_elements import divide
 from slackwater.engine.replaying.snapshot_rows import restored_rows, unknown_results
 from slackwater.engine.replaying.task_memory import parts_of, rows_merged
 from slackwater.engine.rows.columns_read import ARRIVAL, EVENT
@@ -96,7 +96,9 @@ class RangeMerge:
         yield from passing_rows.hand_over_the_rest()
         yield from packed_tables.pop("counts", [])
         replay = self.replay
-        rows_sent = sum(table.num_rows for of_name in packed_tables.values() for table in of_name)
+        rows_sent = sum(
+            table.num_rows for tables_of_name in packed_tables.values() for table in tables_of_name
+        )
         rows = rows_merged(replay.pipeline, rows_sent) + replay.parked_windows // replay.ranges
         parts = parts_of(self.keys.range(self.number, replay.ranges), rows, replay.state_memory_mb)
         # A range whose rows would become files leaves files of its parts, too: the driver's memory holds only
@@ -177,7 +179,7 @@ class _PartMerge:
         split = {name: split_keys(tables.get(name, empty)) for name, empty in self._empty_parts().items()}
         with self._timing_state():
             parked_rows = self._read_parked_rows()
-        numbers = KeyNumbers.of_range(
+        numbers = KeyNumbers.from_range(
             pa.concat_tables([*(keys for keys, _ in split.values()), keys_of(parked_rows, self.keys)]),
             self.keys,
         )
@@ -259,11 +261,11 @@ class _PartMerge:
             setting, trigger_state = self.family.setting, self.family.trigger_state
             windows = [window_table(slice_result, distinct, setting, trigger_state)]
             timers = [timer_table(timers, distinct, self.family.setting) for timers in slice_result.timers]
-            of_snapshot = [
+            snapshot_parts = [
                 *self._table_handed_over("window_state", windows, state),
                 *self._table_handed_over("timers", timers, state),
             ]
-        yield from of_snapshot
+        yield from snapshot_parts
         yield hashes_table(output, state)
 
     def _table_handed_over(

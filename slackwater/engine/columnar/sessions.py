@@ -97,7 +97,7 @@ class SessionFamily:
             pieces=pieces,
             piece_accumulators=read_accumulators(rows, self.setting),
             elements=elements,
-            element_accumulators=ArrowAccumulators.of_elements(self.setting.aggregates, tardy),
+            element_accumulators=ArrowAccumulators.from_elements(self.setting.aggregates, tardy),
         )
         return RangeInput(slice_input, tardy.column(PLACE).to_numpy())
 

@@ -10,8 +10,7 @@ from slackwater.engine.columnar.clock_windows import (
     FixedClockFamily,
     SessionClockFamily,
 )
-from slackwater.engine.columnar.continuous import ContinuousFamily
-from slackwater.engine.columnar.element_windows import CountFamily
+from slackwater.engine.columnar.element_windows import ContinuousFamily, CountFamily
 from slackwater.engine.columnar.families import Family, Setting
 from slackwater.engine.columnar.fixed import FixedFamily, grid_of
 from slackwater.engine.columnar.sessions import SessionFamily

@@ -1,6 +1,6 @@
 """Functions of users on columns: the windows of a pipeline with a function of its own are decided by the
 kernels of the columnar engine or, for triggers without one, by a walk over the elements of each key; the
-function is called with rows that are made when it reads them. Built-in aggregates of walked windows are
+function is called with rows as named tuples. Built-in aggregates of walked windows are
 combined on columns, in place of the calls.
 
     rows of the range ── kernel or walk ── firings, lists of element numbers ── calls ── panes

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 import numpy as np
 
-from slackwater.engine.functions.firing_moments import FiringTime, windows_of
-from slackwater.engine.functions.lazy_rows import RowMaker
+from slackwater.engine.functions.element_texts import RowMaker
 from slackwater.engine.functions.left_over import AsksForState, LeftToOperator, leaving_errors, left_for
 from slackwater.engine.operator.garbage import collector_waiting
 from slackwater.windowing.columnar.arrays.columns import Longs
@@ -23,9 +22,28 @@ from slackwater.windowing.runtime.contexts import NamespacedStateStore, Refusing
 from slackwater.windowing.runtime.window_log import SideRow
 from slackwater.windowing.runtime.window_operator_config import InternalWindowFunction
 from slackwater.windowing.state.backend import StateBackend
-from slackwater.windowing.windows import TimeWindow, Window
+from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow, Window
 
 ELEMENTS_AT_ONCE: Final = 1 << 12  # so many objects fit the processor's cache
+
+
+class FiringTime(NamedTuple):
+    """The watermark and the clock at one firing."""
+
+    current_watermark: int
+    current_processing_time: int
+
+
+def windows_of(firings: Firings) -> Iterator[Window]:
+    """The window of each firing."""
+    for start, end in zip(firings.starts.tolist(), firings.ends.tolist(), strict=True):
+        yield GLOBAL_WINDOW if start == NO_TIME else TimeWindow(start, end)
+
+
+def clocks_of(firings: Firings) -> Longs:
+    """The clock at each firing."""
+    clocks: Longs = np.where(firings.causes == NO_TIME, firings.tick_ends, firings.causes)
+    return clocks
 
 
 @dataclass
@@ -178,19 +196,15 @@ class FunctionCalls:
         self._context.point_at(owner, window, firing, *time)
 
 
-def in_order_of_calls(
-    firings: Firings, lists: ElementLists, causing_elements: Longs | None = None
-) -> tuple[Firings, ElementLists]:
-    """The firings in the order of their calls, and the elements of each. Without `causing_elements`, the
-    number of each firing's cause, each list ends with that element: no evictor has run.
+def in_order_of_calls(firings: Firings, lists: ElementLists) -> tuple[Firings, ElementLists]:
+    """The firings in the order of their calls, and the elements of each. Where an element is the cause of a
+    firing, the firing's list ends with it.
     """
-    of_firings = lists.take(firings.contents)
+    lists_of_firings = lists.take(firings.contents)
     by_element = firings.causes != NO_TIME
-    if causing_elements is None:
-        causing_elements = np.full(len(by_element), NO_TIME)
-        causing_elements[by_element] = of_firings.numbers[of_firings.ends[by_element] - 1]
+    newest = firings.ends.copy()
+    newest[by_element] = lists_of_firings.numbers[lists_of_firings.ends[by_element] - 1]
     # Of the windows that one element fires, the last is fired first.
-    newest = np.where(by_element, causing_elements, firings.ends)
     order = np.lexsort(
         (
             firings.firings,
@@ -201,7 +215,7 @@ def in_order_of_calls(
             firings.watermarks,
         )
     )
-    return rows_of(firings, order), of_firings.take(order)
+    return rows_of(firings, order), lists_of_firings.take(order)
 
 
 def call_function(
@@ -243,8 +257,8 @@ def elements_of(lists: ElementLists, rows: RowMaker) -> Iterator[list[Any]]:
     """The elements of each list, made for so many lists at a time as have `ELEMENTS_AT_ONCE` elements."""
     lengths = lists.lengths
     for first, beyond in pieces_of(lengths, ELEMENTS_AT_ONCE):
-        of_piece = lists.take(slice(first, beyond))
-        objects = rows.rows(of_piece.explode())
+        lists_of_piece = lists.take(slice(first, beyond))
+        objects = rows.rows(lists_of_piece.explode())
         end = 0
         for length in lengths[first:beyond].tolist():
             start, end = end, end + length

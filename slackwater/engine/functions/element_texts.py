@@ -3,16 +3,15 @@
     {"$record":["Element",{"row":7,"x":null,"event_time":{"$datetime":"2024-05-01T00:00:00+00:00"}}]}
 
 The form is that of `JsonValues`, in which the operator engine parks elements; only columns of plain types
-have one here. Elements that an evictor may take away have their timestamps beside them:
-
-    {"$timestamped":[{"$record":["Element",{"row":7}]},1714521600000]}
+have one here. `ElementColumns` has the elements of one range by their numbers: elements of parked windows,
+then elements of the slice.
 """
 
 import io
 import json
 import re
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,8 +26,6 @@ _VALUE: Final = (
     r'(?:-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null|"(?:[^"\\]|\\.)*"|\{"\$[a-z]+":"[^"\\]*"\})'
 )
 _STARTS: Final = '{"$record":'
-_STARTS_WITH_TIME: Final = f'{{"$timestamped":[{_STARTS}'
-_TIME_PATTERN: Final = r",(?P<time>-?\d+)\]\}$"
 _PARSED_AT_ONCE: Final = 1 << 16
 _TIME: Final = pa.timestamp("us", tz="UTC")
 
@@ -48,29 +45,24 @@ def has_text(kind: pa.DataType) -> bool:
 
 
 class ElementTexts:
-    """The texts of elements of one class with fields of `schema`; with timestamps if `keeps_times`."""
+    """The texts of elements of one class with fields of `schema`."""
 
-    def __init__(self, record: type, schema: pa.Schema, *, keeps_times: bool = False) -> None:
+    def __init__(self, record: type, schema: pa.Schema) -> None:
         self._json = JsonValues((record,))
         self._schema = schema
         name = json.dumps(record.__name__)
         self._begin = f"{_STARTS}[{name},{{{json.dumps(schema.names[0])}:"
         self._between = [f",{json.dumps(field)}:" for field in schema.names[1:]]
         labels = [self._begin, *self._between]
-        self._keeps_times = keeps_times
         pattern = f"{''.join(re.escape(label) + _VALUE for label in labels)}\\}}\\]\\}}"
-        if keeps_times:
-            pattern = rf"\{{\"\$timestamped\":\[{pattern},-?\d+\]\}}"
         self._pattern = f"^{pattern}$"
         self._prefix_length = len(f"{_STARTS}[{name},")
 
-    def encode(self, rows: pa.Table, times: Longs) -> pa.Array:
+    def encode(self, rows: pa.Table) -> pa.Array:
         pieces: list[Any] = []
         for label, name in zip([self._begin, *self._between], self._schema.names, strict=True):
             pieces += [label, _texts(rows.column(name), self._json)]
         pieces.append("}]}")
-        if self._keeps_times:
-            pieces = ['{"$timestamped":[', *pieces, ",", pa.array(times).cast(pa.string()), "]}"]
         texts = pc.binary_join_element_wise(*pieces, "")
         return texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
 
@@ -78,23 +70,12 @@ class ElementTexts:
         """Whether each of the texts is one that `encode` writes for today's fields."""
         return bool(pc.all(pc.match_substring_regex(texts, self._pattern)).as_py() is not False)
 
-    def times(self, texts: pa.Array) -> Longs:
-        """The timestamps in the texts; zeros where they have none."""
-        if not self._keeps_times:
-            return np.zeros(len(texts), np.int64)
-        times = pc.struct_field(pc.extract_regex(texts, _TIME_PATTERN), 0)
-        return times.cast(pa.int64()).to_numpy()
-
     def split(self, texts: pa.Array) -> pa.Array:
         """The inverse of `join_lists`; in texts each quotation mark follows a backslash, no line ends."""
-        starts = _STARTS_WITH_TIME if self._keeps_times else _STARTS
-        return pc.split_pattern(pc.replace_substring(texts, f",{starts}", f"\n{starts}"), "\n")
+        return pc.split_pattern(pc.replace_substring(texts, f",{_STARTS}", f"\n{_STARTS}"), "\n")
 
     def decode(self, texts: pa.Array) -> pa.Table:
-        """The inverse of `encode`, for texts of this form; without timestamps."""
-        if self._keeps_times:
-            texts = pc.utf8_slice_codeunits(texts, len(_STARTS_WITH_TIME) - len(_STARTS))
-            texts = pc.replace_substring_regex(texts, _TIME_PATTERN, "")
+        """The inverse of `encode`, for texts of this form."""
         pieces = [
             self._decode_piece(texts.slice(first, _PARSED_AT_ONCE))
             for first in range(0, len(texts), _PARSED_AT_ONCE)
@@ -196,3 +177,75 @@ def _without_tags(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray
     if pa.types.is_timestamp(kind):
         return texts.cast(_TIME).cast(pa.timestamp("us", kind.tz)).cast(kind)
     return texts.cast(kind)
+
+
+class RowMaker(NamedTuple):
+    """Makes elements, named tuples of the class `record`, from columns."""
+
+    record: Any
+    column_of: Callable[[str], pa.Array]
+
+    def rows(self, numbers: Longs) -> list[Any]:
+        """The elements of these numbers."""
+        places = pa.array(numbers)
+        columns = [
+            to_user_values(pa.chunked_array([self.column_of(name).take(places)]))
+            for name in self.record._fields
+        ]
+        return list(map(self.record._make, zip(*columns, strict=True)))
+
+
+class ElementColumns:
+    """Columns and texts of elements: `parked_texts` of parked windows, and `rows` of the slice. `texts` is
+    None where elements are not parked.
+    """
+
+    def __init__(self, texts: ElementTexts | None, parked_texts: pa.Array, rows: pa.Table) -> None:
+        self._texts_of_elements = texts
+        self.parked_texts = parked_texts
+        self.rows = rows
+        self._parked_rows: pa.Table | None = None
+        self._columns: dict[str, pa.Array] = {}
+
+    @property
+    def _texts(self) -> ElementTexts:
+        assert self._texts_of_elements is not None, "windows keep no elements"
+        return self._texts_of_elements
+
+    def slice_elements(self) -> "ElementColumns":
+        """The elements of the slice alone, numbered from 0."""
+        no_texts = pa.array([], pa.string())
+        return ElementColumns(self._texts_of_elements, no_texts, self.rows)
+
+    def decode(self, numbers: Longs) -> None:
+        """Read the elements of parked windows among the ascending `numbers`, for `column`."""
+        parked_count = len(self.parked_texts)
+        numbers_to_read = numbers[: np.searchsorted(numbers, parked_count)]
+        if not len(numbers_to_read):
+            return
+        places = np.zeros(parked_count, np.int64)
+        is_needed = np.zeros(parked_count, np.bool_)
+        is_needed[numbers_to_read], places[numbers_to_read] = True, np.arange(len(numbers_to_read))
+        decoded_rows = self._texts.decode(self.parked_texts.take(pa.array(numbers_to_read)))
+        self._parked_rows = decoded_rows.take(pa.array(places, mask=~is_needed))
+
+    def column(self, name: str) -> pa.Array:
+        """The values of a field; null for elements of parked windows that were not decoded."""
+        column = self._columns.get(name)
+        if column is None:
+            values = self.rows.column(name)
+            if self._parked_rows is not None:
+                parked_values = self._parked_rows.column(name)
+            else:
+                parked_values = pa.chunked_array([pa.nulls(len(self.parked_texts), values.type)])
+            both = pa.chunked_array([*parked_values.chunks, *values.chunks], values.type)
+            column = self._columns[name] = both.combine_chunks()
+        return column
+
+    def texts(self, numbers: Longs) -> pa.Array:
+        first = len(self.parked_texts)
+        distinct, places = np.unique(numbers, return_inverse=True)
+        is_new = distinct >= first
+        parked_texts = self.parked_texts.take(pa.array(distinct[~is_new]))
+        new_texts = self._texts.encode(self.rows.take(pa.array(distinct[is_new] - first)))
+        return pa.concat_arrays([parked_texts, new_texts]).take(pa.array(places.reshape(-1)))

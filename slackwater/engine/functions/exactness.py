@@ -11,17 +11,15 @@ from slackwater.engine.columnar import windows
 from slackwater.engine.functions.element_texts import has_text
 from slackwater.engine.functions.sessions import is_session
 from slackwater.engine.functions.trigger_range import why_not_walked
+from slackwater.engine.functions.walk_context import looks_at_elements
 from slackwater.engine.operator.elements import element_class
 from slackwater.engine.rows.derived_columns import with_derived_columns
 from slackwater.pipelines import Pipeline
 from slackwater.windowing import (
-    DeltaTrigger,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
 )
 from slackwater.windowing.functions import Function
-from slackwater.windowing.order_modes import OrderMode
-from slackwater.windowing.runtime.shared_windows import takes_together
 
 _STATE: Final = frozenset(
     (
@@ -50,10 +48,8 @@ def why_not_selected(pipeline: Pipeline) -> str | None:
     """Why windows with built-in aggregates and no kernel are not walked with their trigger, or None."""
     trigger = pipeline.effective_trigger
     no_kernel = windows.why_not(pipeline)
-    if is_session(pipeline) or type(trigger.innermost) is DeltaTrigger:
+    if is_session(pipeline) or looks_at_elements(trigger):
         return no_kernel
-    if takes_together(pipeline.windows, trigger, OrderMode.ROCKSDB):
-        return no_kernel  # the operator engine is faster
     return None if why_not_walked(pipeline, keeps_state=False) is None else no_kernel
 
 
@@ -67,8 +63,7 @@ def why_not(pipeline: Pipeline, schema: pa.Schema | None = None) -> str | None:
     record: Any = element_class(pipeline, columns)
     if record is None:
         return "its elements have no columns"
-    is_folded = pipeline.reduce is not None or pipeline.aggregate is not None
-    if is_folded and pipeline.evictor is None:
+    if pipeline.reduce is not None or pipeline.aggregate is not None:
         return None  # windows keep what the fold returns
     for name in record._fields:
         if not has_text(columns.field(name).type):

@@ -58,7 +58,7 @@ class ParkedLists:
         return parked_lists
 
     @classmethod
-    def of_values(cls, window_rows: pa.Table, keyed_rows: pa.Table) -> "ParkedLists":
+    def from_values(cls, window_rows: pa.Table, keyed_rows: pa.Table) -> "ParkedLists":
         """Lists of one text each: the value of a fold that the window holds."""
         if keyed_rows.num_rows:
             raise AsksForState("state of a function")
@@ -87,9 +87,9 @@ def _with_long_lists(
         pieces.setdefault(owner, {})[int(number)] = text[len(_LIST) : -len(_END)]
     all_texts = texts.to_pylist()
     for place, owner in enumerate(_owners(window_rows, keys, owner_prefix)):
-        of_window = pieces.pop(owner, None)
-        if of_window is not None:
-            all_texts[place] = ",".join(of_window[number] for number in range(len(of_window)))
+        pieces_of_window = pieces.pop(owner, None)
+        if pieces_of_window is not None:
+            all_texts[place] = ",".join(pieces_of_window[number] for number in range(len(pieces_of_window)))
     if pieces:
         raise LeftToOperator("contents without a window")
     return pa.array(all_texts, pa.string())
@@ -116,9 +116,9 @@ def park_lists(
     piece_lengths = np.zeros(len(lengths), np.int64)
     may_be_long = lengths > list_pieces.FEWEST_IN_PIECE
     for place in np.flatnonzero(may_be_long).tolist():
-        of_window = texts.slice(int(offsets[place]), int(lengths[place]))
-        text_length = partial(_text_length, of_window)
-        piece_lengths[place] = list_pieces.untyped_piece_length(len(of_window), text_length) or 0
+        pieces_of_window = texts.slice(int(offsets[place]), int(lengths[place]))
+        text_length = partial(_text_length, pieces_of_window)
+        piece_lengths[place] = list_pieces.untyped_piece_length(len(pieces_of_window), text_length) or 0
     is_text = (lengths > 0) & (piece_lengths == 0)
     lists = pa.ListArray.from_arrays(pa.array(offsets), texts)
     contents = pc.binary_join_element_wise("[", join_lists(lists.filter(pa.array(is_text))), "]", "")

@@ -23,8 +23,13 @@ from slackwater.engine.columnar.fixed import (
     verdict_of_taken,
 )
 from slackwater.engine.columnar.range import counts_of_slice
-from slackwater.engine.columnar.snapshot import columns_of_open_windows, read_open_windows, timer_table
-from slackwater.engine.columnar.trigger_states import read_trigger_texts, trigger_texts
+from slackwater.engine.columnar.snapshot import (
+    columns_of_open_windows,
+    read_open_windows,
+    read_trigger_texts,
+    timer_table,
+    trigger_texts,
+)
 from slackwater.engine.columnar.windows import family_of
 from slackwater.engine.functions.calls import (
     ResultRows,
@@ -32,28 +37,25 @@ from slackwater.engine.functions.calls import (
     elements_of,
     in_order_of_calls,
 )
-from slackwater.engine.functions.element_columns import ElementColumns
-from slackwater.engine.functions.element_texts import ElementTexts
-from slackwater.engine.functions.eviction import NumberEvictor, evict
-from slackwater.engine.functions.fired_windows import FiredWindows
-from slackwater.engine.functions.firing_tables import FiringTables
-from slackwater.engine.functions.folds import Folding, fold_of
-from slackwater.engine.functions.increments import Increments, contents_of
-from slackwater.engine.functions.lazy_rows import RowMaker
-from slackwater.engine.functions.left_over import AsksForState, LeftToOperator
-from slackwater.engine.functions.pane_table import pane_table
+from slackwater.engine.functions.element_texts import ElementColumns, ElementTexts, RowMaker
+from slackwater.engine.functions.fired_windows import FiredWindows, FiringTables, pane_table
+from slackwater.engine.functions.folds import Folding, Increments, contents_of, fold_of
+from slackwater.engine.functions.left_over import (
+    AsksForState,
+    LeftToOperator,
+    require_room_for_elements,
+    require_room_for_range,
+)
 from slackwater.engine.functions.parked_lists import ParkedLists, park_lists, state_windows_in
-from slackwater.engine.functions.range_memory import RangeMemory
 from slackwater.engine.functions.sessions import ClockSessions, StateWindows, is_clock_session
 from slackwater.engine.operator.elements import element_class
-from slackwater.engine.operator.emitted_rows import EmittedRowError, output_of, side_outputs_of
-from slackwater.engine.operator.firing import Owners, side_rows
+from slackwater.engine.operator.emitted_rows import EmittedRowError, output_of
+from slackwater.engine.operator.firing import Owners, side_tables
 from slackwater.engine.operator.garbage import objects_set_aside
-from slackwater.engine.replaying.distinct_rows import without_remembered_rows
+from slackwater.engine.replaying.distinct_rows import parked_rows
 from slackwater.engine.replaying.replay import Replay
 from slackwater.engine.replaying.results import conform, hand_over, hashes_table, range_counts, read_counts
 from slackwater.engine.replaying.snapshot_codecs import json_of
-from slackwater.engine.replaying.snapshot_rows import restored_rows
 from slackwater.engine.replaying.vectorized_calls import VectorizedCalls
 from slackwater.engine.rows import columns_read
 from slackwater.engine.rows.key_numbers import KEY_GROUP, KeyNumbers
@@ -72,7 +74,6 @@ from slackwater.windowing.columnar.window_columns import (
     concatenate,
     rows_of,
 )
-from slackwater.windowing.runtime.window_log import SideRow
 from slackwater.windowing.snapshot import ContentHash
 from slackwater.windowing.snapshot.columns import STATE_WINDOW
 
@@ -87,7 +88,6 @@ class FunctionRange:
         self.number = number
         self.rows = rows
         self.key_range = keys.range(number, replay.ranges)
-        self.memory = RangeMemory.of(replay)
         self.schemas = table_schemas(replay.shape)
         self.setting = Setting(
             pipeline=self.pipeline,
@@ -110,7 +110,7 @@ class FunctionRange:
     def texts(self) -> ElementTexts:
         """The texts of elements in the snapshot."""
         schema = pa.schema([self.replay.schema.field(name) for name in self.element_columns])
-        return ElementTexts(self.record, schema, keeps_times=self.pipeline.evictor is not None)
+        return ElementTexts(self.record, schema)
 
     @cached_property
     def family(self) -> Family:
@@ -119,16 +119,16 @@ class FunctionRange:
 
     def run(self) -> Iterator[pa.Table]:
         """The rows, hashes and counts of the range. Raises LeftToOperator: the operator engine replays it."""
-        self.memory.require_range(self.replay, self.key_range, self.rows)
+        require_room_for_range(self.replay, self.key_range, self.rows)
         began = time.thread_time()
         parked_rows, parked_lists = self._read_parked_lists()
         state_s = time.thread_time() - began
         numbers, distinct = self._number_keys(parked_rows)
-        of_rows, of_parked = np.split(numbers, [self.rows.num_rows])
-        fired_windows = self._replay_slice(of_rows, Part(of_parked, parked_rows), parked_lists)
+        row_keys, parked_keys = np.split(numbers, [self.rows.num_rows])
+        fired_windows = self._replay_slice(row_keys, Part(parked_keys, parked_rows), parked_lists)
         output = {
             **self._fire(fired_windows, distinct),
-            "late_events": self._late_table(fired_windows.verdict, of_rows, distinct),
+            "late_events": self._late_table(fired_windows.verdict, row_keys, distinct),
         }
         began = time.thread_time()
         state = self._state_tables(fired_windows, distinct)
@@ -138,38 +138,34 @@ class FunctionRange:
             **read_counts(self.rows, self.replay.scan.from_ms),
             "side_rows": sum(output[side_table(tag)].num_rows for tag in self.pipeline.side_columns),
         }
-        of_slice = counts_of_slice(
+        slice_counts = counts_of_slice(
             fired_windows.slice_result, fired_windows.windows_at_start, fired_windows.unjudged_count
         )
-        return self._hand_over(output, state, [range_counts(of_slice, state_s), range_counts(counts)])
+        return self._hand_over(output, state, [range_counts(slice_counts, state_s), range_counts(counts)])
 
     def _read_parked_lists(self) -> tuple[pa.Table, ParkedLists]:
-        rows = {}
-        for name in ("window_state", "keyed_state"):
-            schema = pa.schema([field for field in self.schemas[name] if field.name != "run_id"])
-            rows[name] = restored_rows(self.replay, name, schema, self.keys, self.key_range)
-        keyed_rows = rows["keyed_state"]
-        if self.pipeline.distinct_by is not None:
-            keyed_rows = without_remembered_rows(keyed_rows)
-        window_rows = rows["window_state"]
+        window_rows, keyed_rows = map(self._parked_rows, ("window_state", "keyed_state"))
         for name in ("user_state",) if self.family.trigger_state else ("user_state", "trigger_state"):
             if window_rows.column(name).null_count < window_rows.num_rows:
                 raise AsksForState(f"{name} of parked windows")
         if self.fold is not None:
-            return window_rows, ParkedLists.of_values(window_rows, keyed_rows)
+            return window_rows, ParkedLists.from_values(window_rows, keyed_rows)
         prefix = STATE_WINDOW if is_clock_session(self.pipeline) else "window"
         return window_rows, ParkedLists.read(
             window_rows, keyed_rows, self.keys.names, self.texts, owner=prefix
         )
+
+    def _parked_rows(self, table: str) -> pa.Table:
+        return parked_rows(self.replay, self.schemas, table, self.keys, self.key_range)
 
     def _number_keys(self, parked_rows: pa.Table) -> tuple[Longs, pa.Table]:
         """(key numbers of the elements and then of the parked windows; key group and key of each number)."""
         schema = pa.schema(
             [self.schemas["window_state"].field(name) for name in (KEY_GROUP, *self.keys.names)]
         )
-        of_rows = self.rows.select([columns_read.KEY_GROUP, *self.keys.names]).rename_columns(schema.names)
-        numbers = KeyNumbers.of_range(
-            pa.concat_tables([of_rows.cast(schema), parked_rows.select(schema.names)]), self.keys
+        row_keys = self.rows.select([columns_read.KEY_GROUP, *self.keys.names]).rename_columns(schema.names)
+        numbers = KeyNumbers.from_range(
+            pa.concat_tables([row_keys.cast(schema), parked_rows.select(schema.names)]), self.keys
         )
         return numbers.numbers, numbers.distinct.select(schema.names).cast(schema)
 
@@ -177,10 +173,9 @@ class FunctionRange:
         """Decide which windows fire, with which elements, and what stays; `keys` are key numbers."""
         windows_at_start = read_open_windows(parked_part, parked_lists.lengths > 0)
         elements, verdict = self._judge(keys)
-        event_times = self.rows.column(columns_read.EVENT).to_numpy()[verdict.accepted_rows]
-        columns = ElementColumns(self.texts, parked_lists.texts, self._accepted_rows(verdict), event_times)
+        columns = ElementColumns(self.texts, parked_lists.texts, self._accepted_rows(verdict))
         initial_state = self._state_at_start(windows_at_start, parked_part.rows, parked_lists.lengths)
-        rows = RowMaker(self.record, columns.of_slice().column)
+        rows = RowMaker(self.record, columns.slice_elements().column)
         clock_sessions = None
         if is_clock_session(self.pipeline):
             clock_sessions = ClockSessions(self.pipeline, elements, rows)
@@ -243,7 +238,7 @@ class FunctionRange:
     ) -> FiredWindows:
         """Decide what each firing shows, and what its window keeps."""
         firings, lists = in_order_of_calls(concatenate(slice_result.firings), slice_result.accumulators)
-        self.memory.require_elements(int(lists.lengths.max(initial=0)))
+        require_room_for_elements(self.replay, int(lists.lengths.max(initial=0)))
         slice_result = slice_result._replace(firings=[firings])
         fired_windows = FiredWindows(
             slice_result=slice_result,
@@ -253,10 +248,8 @@ class FunctionRange:
             verdict=verdict,
             windows_at_start=windows_at_start,
         )
-        evictor = self.pipeline.evictor
-        if evictor is not None or self.fold is None:
+        if self.fold is None:
             columns.decode(lists.distinct_numbers())
-        if evictor is None and self.fold is None:
             return fired_windows
         increments = Increments.of(
             firings,
@@ -266,35 +259,15 @@ class FunctionRange:
             accumulates=not self.setting.purges,
         )
         rows = RowMaker(self.record, columns.column)
-        if evictor is not None:
-            self._evict(fired_windows, increments, NumberEvictor(evictor, columns.times(), rows))
-        elif self.fold is not None:
-            fired_windows.folding = Folding(
-                self.fold,
-                increments,
-                parked_texts,
-                json_of(self.pipeline, self.record),
-                elements_of=lambda lists: elements_of(lists, rows),
-                accumulates=not self.setting.purges,
-            )
-        return fired_windows
-
-    def _evict(self, fired_windows: FiredWindows, increments: Increments, evictor: NumberEvictor) -> None:
-        """Let the evictor take elements from firings and windows."""
-        slice_result = fired_windows.slice_result
-        with objects_set_aside():
-            eviction = evict(
-                fired_windows.firings,
-                increments,
-                slice_result.windows,
-                fired_windows.windows_at_start,
-                evictor,
-                accumulates=not self.setting.purges,
-            )
-        fired_windows.firings, fired_windows.lists = eviction.firings, eviction.lists
-        fired_windows.slice_result = slice_result._replace(
-            firings=[eviction.firings], windows=eviction.windows, accumulators=eviction.accumulators
+        fired_windows.folding = Folding(
+            self.fold,
+            increments,
+            parked_texts,
+            json_of(self.pipeline, self.record),
+            elements_of=lambda lists: elements_of(lists, rows),
+            accumulates=not self.setting.purges,
         )
+        return fired_windows
 
     def _fire(self, fired_windows: FiredWindows, distinct: pa.Table) -> dict[str, pa.Table]:
         """Call the function for all firings: rows of `panes` and of side outputs, by table."""
@@ -309,7 +282,7 @@ class FunctionRange:
             results = output_of(self.pipeline).arrays(result_rows.results, result_rows.owners)
             return {
                 "panes": self._panes(fired_windows, result_rows, results, distinct),
-                **self._side_tables(result_rows),
+                **side_tables(self.pipeline, Owners.of(self.pipeline, self.keys), result_rows.side_rows),
             }
         except EmittedRowError as error:
             raise LeftToOperator(str(error)) from error
@@ -339,15 +312,6 @@ class FunctionRange:
         firings, withdrawals = fired_windows.firings, fired_windows.withdrawals
         return pane_table(firings, result_rows, results, withdrawals, distinct=distinct, setting=self.setting)
 
-    def _side_tables(self, result_rows: ResultRows) -> dict[str, pa.Table]:
-        rows: dict[str, list[SideRow]] = {tag: [] for tag in self.pipeline.side_columns}
-        for row in result_rows.side_rows:
-            if row.tag not in rows:
-                raise LeftToOperator(f"the side output {row.tag!r} is not declared")
-            rows[row.tag].append(row)
-        columns, owners = side_outputs_of(self.pipeline), Owners.of(self.pipeline, self.keys)
-        return {side_table(tag): side_rows(of_tag, owners, columns[tag]) for tag, of_tag in rows.items()}
-
     def _late_table(self, verdict: Verdict, numbers: Longs, distinct: pa.Table) -> pa.Table:
         positions = verdict.late.positions
         groups = distinct.column(KEY_GROUP).take(pa.array(numbers[positions]))
@@ -375,18 +339,21 @@ class FunctionRange:
         windows = slice_result.windows
         namespaces = state_windows or StateWindows(windows.starts, windows.ends)
         contents, pieces = self.parked_contents(fired_windows, namespaces, distinct)
-        of_windows = {**columns_of_open_windows(slice_result, distinct, self.setting), "contents": contents}
+        window_columns = {
+            **columns_of_open_windows(slice_result, distinct, self.setting),
+            "contents": contents,
+        }
         if state_windows is not None:
-            of_windows[f"{STATE_WINDOW}_start"] = times(state_windows.starts)
-            of_windows[f"{STATE_WINDOW}_end"] = times(state_windows.ends)
+            window_columns[f"{STATE_WINDOW}_start"] = times(state_windows.starts)
+            window_columns[f"{STATE_WINDOW}_end"] = times(state_windows.ends)
         if self.family.trigger_state and slice_result.triggers is not None:
-            of_windows["trigger_state"] = trigger_texts(
+            window_columns["trigger_state"] = trigger_texts(
                 self.family.trigger_state, slice_result.triggers, windows
             )
         timers = pa.concat_tables(
             [timer_table(timers, distinct, self.setting) for timers in slice_result.timers]
         )
-        state = {"window_state": pa.table(of_windows), "timers": timers}
+        state = {"window_state": pa.table(window_columns), "timers": timers}
         return state if pieces is None else {**state, "keyed_state": pieces}
 
     def _hand_over(

@@ -23,8 +23,8 @@ from slackwater.engine.functions.fired_windows import FiredWindows
 from slackwater.engine.functions.left_over import LeftToOperator
 from slackwater.engine.functions.parked_lists import ParkedLists
 from slackwater.engine.functions.trigger_range import TriggerRange
-from slackwater.engine.replaying.refires import drop_replaced_refires
 from slackwater.engine.replaying.replay import Replay
+from slackwater.engine.replaying.results import drop_replaced_refires
 from slackwater.engine.replaying.snapshot_rows import NO_CONTENTS, unknown_results
 from slackwater.engine.rows.keys import Keys
 from slackwater.windowing.columnar.arrays.columns import Longs
@@ -44,11 +44,6 @@ class SelectRange(TriggerRange):
         is_empty = pc.fill_null(pc.equal(window_rows.column("contents"), NO_CONTENTS), False)
         return ParkedLists((~np.asarray(is_empty)).astype(np.int64), pa.array([], pa.string()))
 
-    def _column(self, name: str) -> pa.Array:
-        if name not in self.element_columns:
-            raise LeftToOperator("the trigger keeps an element, with what the aggregates read of it")
-        return super()._column(name)
-
     def _replay_slice(self, keys: Longs, parked_part: Part, parked_lists: ParkedLists) -> FiredWindows:
         fired_windows = super()._replay_slice(keys, parked_part, parked_lists)
         has_contents = np.flatnonzero(parked_lists.lengths)
@@ -58,7 +53,7 @@ class SelectRange(TriggerRange):
             is_accepted = np.zeros(rows.num_rows, np.bool_)
             is_accepted[accepted_rows] = True
             rows = rows.filter(pa.array(is_accepted))
-        elements = ArrowAccumulators.of_elements(self.setting.aggregates, rows)
+        elements = ArrowAccumulators.from_elements(self.setting.aggregates, rows)
         accumulators = parked_windows.accumulators.take(has_contents).join([elements])
         self._accumulators = combine_lists(fired_windows.slice_result.accumulators, accumulators)
         return fired_windows

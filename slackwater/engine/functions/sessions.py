@@ -12,7 +12,7 @@ import pyarrow as pa
 from slackwater.engine.columnar.clock_windows import CLOCK_SESSIONS
 from slackwater.engine.columnar.families import LateRows
 from slackwater.engine.columnar.fixed import Verdict
-from slackwater.engine.functions.lazy_rows import RowMaker
+from slackwater.engine.functions.element_texts import RowMaker
 from slackwater.engine.functions.left_over import LeftToOperator, leaving_errors
 from slackwater.pipelines import Pipeline
 from slackwater.windowing import (
@@ -132,7 +132,7 @@ class ClockSessions:
         keys, _, clocks, _ = self._elements
         moments = pa.table({"key": keys, "clock": clocks, "gap": self._gaps}).group_by(["key", "clock"])
         facts = [("gap", "min"), ("gap", "max"), ("gap", "count")]
-        of_moments = moments.aggregate(facts)
-        least, greatest, count = (of_moments.column(f"gap_{fact}").to_numpy() for _, fact in facts)
+        gaps_of_moments = moments.aggregate(facts)
+        least, greatest, count = (gaps_of_moments.column(f"gap_{fact}").to_numpy() for _, fact in facts)
         if bool(((least < greatest) & (count > 2)).any()):
             raise LeftToOperator("Flink may lose what a session holds")

@@ -21,11 +21,9 @@ from slackwater.engine.functions.calls import (
     ResultRows,
     rows_one_by_one,
 )
-from slackwater.engine.functions.element_columns import ElementColumns
-from slackwater.engine.functions.eviction import NumberEvictor
+from slackwater.engine.functions.element_texts import ElementColumns, RowMaker
 from slackwater.engine.functions.fired_windows import FiredWindows
-from slackwater.engine.functions.lazy_rows import RowMaker
-from slackwater.engine.functions.left_over import leaving_errors
+from slackwater.engine.functions.left_over import leaving_errors, require_room_for_elements
 from slackwater.engine.functions.parked_lists import ParkedLists
 from slackwater.engine.functions.range import FunctionRange
 from slackwater.engine.functions.sessions import (
@@ -53,13 +51,10 @@ from slackwater.engine.operator.garbage import (
     collector_waiting,
     objects_set_aside,
 )
-from slackwater.engine.replaying.distinct_rows import without_remembered_rows
 from slackwater.engine.replaying.replay import Replay
 from slackwater.engine.replaying.results import conform
 from slackwater.engine.replaying.snapshot_codecs import codec_of_windows, json_of
-from slackwater.engine.replaying.snapshot_rows import restored_rows
 from slackwater.engine.rows.keys import Keys
-from slackwater.engine.rows.python_values import to_user_values
 from slackwater.pipelines import Pipeline
 from slackwater.windowing import (
     GlobalWindows,
@@ -114,13 +109,7 @@ class TriggerRange(FunctionRange):
         self._result_rows: ResultRows | None = None
 
     def _read_parked_lists(self) -> tuple[pa.Table, ParkedLists]:
-        rows = []
-        for name in SnapshotTables._fields:
-            schema = pa.schema([field for field in self.schemas[name] if field.name != "run_id"])
-            rows.append(restored_rows(self.replay, name, schema, self.keys, self.key_range))
-        tables = SnapshotTables(*rows)
-        if self.pipeline.distinct_by is not None:
-            tables = tables._replace(keyed_state=without_remembered_rows(tables.keyed_state))
+        tables = SnapshotTables(*map(self._parked_rows, SnapshotTables._fields))
         codec = codec_of_windows(
             self.pipeline,
             self.keys,
@@ -132,13 +121,13 @@ class TriggerRange(FunctionRange):
         self._parked_tables = tables
         with collector_resting():
             self._state = WalkState(codec, tables, self._backend)
-        of_windows = pc.equal(tables.keyed_state.column("state_name"), CONTENTS)
-        window_rows, keyed_rows = tables.window_state, tables.keyed_state.filter(of_windows)
+        is_contents = pc.equal(tables.keyed_state.column("state_name"), CONTENTS)
+        window_rows, keyed_rows = tables.window_state, tables.keyed_state.filter(is_contents)
         return window_rows, self._lists_in(window_rows, keyed_rows)
 
     def _lists_in(self, window_rows: pa.Table, keyed_rows: pa.Table) -> ParkedLists:
         if self.fold is not None:
-            return ParkedLists.of_values(window_rows, keyed_rows)
+            return ParkedLists.from_values(window_rows, keyed_rows)
         owner = STATE_WINDOW if self._merges else "window"
         return ParkedLists.read(window_rows, keyed_rows, self.keys.names, self.texts, owner=owner)
 
@@ -158,9 +147,9 @@ class TriggerRange(FunctionRange):
         elements, verdict = self._judge(keys)
         rows = self._accepted_rows(verdict)
         texts = None if self.pipeline.select else self.texts
-        columns = ElementColumns(texts, parked_lists.texts, rows, elements.times)
+        columns = ElementColumns(texts, parked_lists.texts, rows)
         parked_count = int(parked_lists.lengths.sum())
-        self._new_columns = columns.of_slice()
+        self._new_columns = columns.slice_elements()
         contents, folds = self._contents(columns, parked_count, len(elements.keys))
         leaving = leaving_errors("a trigger, a fold or the function")
         with objects_set_aside(), collector_waiting(), leaving:
@@ -172,8 +161,8 @@ class TriggerRange(FunctionRange):
             verdict = verdict_of_sessions(slice_result.late, elements)
         lists_of_firings = lists.take(firings.contents)
         if not self.pipeline.select:
-            self.memory.require_elements(int(lists_of_firings.lengths.max(initial=0)))
-            if folds is None and not self._keeps_state and self.pipeline.evictor is None:
+            require_room_for_elements(self.replay, int(lists_of_firings.lengths.max(initial=0)))
+            if folds is None and not self._keeps_state:
                 columns.decode(lists_of_firings.distinct_numbers())
         return FiredWindows(
             slice_result=slice_result,
@@ -191,13 +180,8 @@ class TriggerRange(FunctionRange):
     def _contents(
         self, columns: ElementColumns, parked_count: int, count: int
     ) -> tuple[WindowContents, FoldContents | None]:
-        evictor = self.pipeline.evictor
-        if evictor is not None:
-            columns.decode(np.arange(parked_count))
-            rows = RowMaker(self.record, columns.column)
-            return ListContents(NumberEvictor(evictor, columns.times(), rows)), None
         if self.fold is None:
-            return ListContents(None), None
+            return ListContents(), None
         elements = dict(enumerate(self._objects(self._new_columns, count), start=parked_count))
         json = json_of(self.pipeline, self.record)
         folds = FoldContents(
@@ -210,9 +194,8 @@ class TriggerRange(FunctionRange):
         return folds, folds
 
     def _objects(self, columns: ElementColumns, count: int) -> list[Any]:
-        self.memory.require_elements(count)
-        values = (to_user_values(pa.chunked_array([columns.column(name)])) for name in self.record._fields)
-        return list(map(self.record._make, zip(*values, strict=True)))
+        require_room_for_elements(self.replay, count)
+        return RowMaker(self.record, columns.column).rows(np.arange(count))
 
     def _walk(
         self,
@@ -252,7 +235,7 @@ class TriggerRange(FunctionRange):
         return rules.output
 
     def _contents_maker(self, columns: ElementColumns, count: int) -> Callable[[Any], Any]:
-        if self.pipeline.evictor is None and self.fold is not None:
+        if self.fold is not None:
             return _itself
         columns.decode(np.arange(len(columns.parked_texts)))
         objects = self._objects(columns, count)
@@ -267,7 +250,7 @@ class TriggerRange(FunctionRange):
         watermarks = np.append(np.int64(timeline.initial), timeline.watermarks)[rises]
         values: Iterator[Any] = repeat(None)
         if looks_at_elements(self.config.trigger):
-            values = rows_one_by_one(RowMaker(self.record, self._column), order)
+            values = rows_one_by_one(RowMaker(self.record, self._new_columns.column), order)
         columns = (order + first_number, times, clocks, watermarks)
         windows = self._windows_of(elements, order)
         rows = chain.from_iterable(
@@ -277,9 +260,6 @@ class TriggerRange(FunctionRange):
         )
         counts = np.bincount(elements.keys, minlength=len(self._key_values)).tolist()
         return (islice(rows, count) for count in counts)
-
-    def _column(self, name: str) -> pa.Array:
-        return self._new_columns.column(name)
 
     def _windows_of(self, elements: Elements, order: Longs) -> Iterator[Sequence[Window]]:
         times = elements.times[order]
@@ -384,7 +364,9 @@ def _slice_result(output: WalkOutput, lists: ElementLists) -> SliceResult[Elemen
 
 def _counted_timers(output: WalkOutput) -> Timers:
     """As many timers as are pending, for the count of them."""
-    count = sum(len(list(timers)) for of_key in output.timers.values() for timers in of_key.values())
+    count = sum(
+        len(list(timers)) for timers_of_key in output.timers.values() for timers in timers_of_key.values()
+    )
     nothing = np.zeros(count, np.int64)
     return Timers("trigger", nothing, nothing, nothing, nothing)
 

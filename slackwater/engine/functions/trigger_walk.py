@@ -15,11 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slackwater.engine.functions.calls import FunctionCalls
-from slackwater.engine.functions.firing_moments import FiringTime
-from slackwater.engine.functions.key_timers import Domain, TimerOfKey
+from slackwater.engine.functions.calls import FiringTime, FunctionCalls
 from slackwater.engine.functions.left_over import LeftToOperator
-from slackwater.engine.functions.walk_context import WalkContext
+from slackwater.engine.functions.walk_context import Domain, TimerOfKey, WalkContext
 from slackwater.engine.functions.window_contents import WindowContents
 from slackwater.windowing import MergingWindowAssigner
 from slackwater.windowing.columnar.timeline.timeline import Timeline
@@ -221,11 +219,7 @@ class KeyWalk:
         life.firings += 1
         life.unfired_elements = 0
         life.last_fired_at = context.current_processing_time
-        number, contents_left = self._rules.contents.fire(contents, window, context)
-        if contents_left is None:
-            del self._contents[state_window]
-        elif contents_left is not contents:
-            self._contents[state_window] = contents_left
+        number = self._rules.contents.fire(contents)
         if window is GLOBAL_WINDOW:
             kind = PaneKind.EARLY  # called "count" in the table
         place = len(output.firings)

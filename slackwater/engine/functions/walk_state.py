@@ -35,11 +35,11 @@ class WalkState:
         self._codec, self._backend = codec, backend
         windows = tables.window_state
         no_contents = pa.nulls(windows.num_rows, pa.string())
-        of_functions = pc.not_equal(tables.keyed_state.column("state_name"), CONTENTS)
+        is_of_function = pc.not_equal(tables.keyed_state.column("state_name"), CONTENTS)
         self._snapshot = codec.from_tables(
             SnapshotTables(
                 windows.set_column(windows.schema.get_field_index("contents"), "contents", no_contents),
-                tables.keyed_state.filter(of_functions),
+                tables.keyed_state.filter(is_of_function),
                 tables.timers,
             )
         )
@@ -88,10 +88,12 @@ class WalkState:
                 TimerSnapshot(
                     TIMER_SERVICE,
                     groups[number],
-                    event=tuple((time, keys[number], window) for time, window in of_key["event"]),
-                    processing=tuple((time, keys[number], window) for time, window in of_key["processing"]),
+                    event=tuple((time, keys[number], window) for time, window in timers_of_key["event"]),
+                    processing=tuple(
+                        (time, keys[number], window) for time, window in timers_of_key["processing"]
+                    ),
                 )
-                for number, of_key in output.timers.items()
+                for number, timers_of_key in output.timers.items()
             ],
             layout,
         )

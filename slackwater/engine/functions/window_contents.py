@@ -5,7 +5,7 @@ The walk knows neither. Both kinds have the same methods, on the contents of one
     restored_contents   the contents of a parked window, from the numbers of its list
     add                 the contents with one more element; None: there have been none
     merge               the contents of a session that absorbs others; `target` is under its state window
-    fire                (number of what a firing shows, contents that it leaves; None for none)
+    fire                the number of what a firing shows
     park                the number of what is parked
     contents_shown      what a firing shows: the numbers of its elements, or the result of the fold
     lists               the element numbers of everything shown or parked; of a fold, the newest of each
@@ -19,13 +19,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from slackwater.engine.functions.eviction import NumberEvictor
 from slackwater.engine.functions.folds import WindowFold
 from slackwater.windowing.columnar.element_lists import ElementLists
 from slackwater.windowing.columnar.window_columns import NO_CONTENTS, Firings, OpenWindows
-from slackwater.windowing.evictors import EvictorContext
 from slackwater.windowing.snapshot import JsonValues
-from slackwater.windowing.windows import TimeWindow
 
 _IMMUTABLE: Final = (type(None), bool, int, float, str, bytes)
 
@@ -33,8 +30,7 @@ _IMMUTABLE: Final = (type(None), bool, int, float, str, bytes)
 class ListContents:
     """Lists of numbers, which `add` appends to. Those of refires begin alike, and are parts of one column."""
 
-    def __init__(self, evictor: NumberEvictor | None) -> None:
-        self._evictor = evictor
+    def __init__(self) -> None:
         self._picks: list[tuple[list[int], int]] = []  # (list, length): its first numbers
 
     def restored_contents(self, numbers: list[int]) -> list[int]:
@@ -52,18 +48,11 @@ class ListContents:
             merged_numbers += numbers
         return merged_numbers
 
-    def fire(
-        self, contents: list[int], window: TimeWindow, time: EvictorContext
-    ) -> tuple[int, list[int] | None]:
-        if self._evictor is None:
-            return self.park(contents), contents
-        visible_numbers = self._evictor.before(np.array(contents, np.int64), window, time)
-        survivors = self._evictor.after(visible_numbers, window, time)
-        return self.park(visible_numbers.tolist()), survivors.tolist() or None
-
-    def park(self, contents: list[int]) -> int:
+    def fire(self, contents: list[int]) -> int:
         self._picks.append((contents, len(contents)))
         return len(self._picks) - 1
+
+    park = fire
 
     def contents_shown(self, number: int) -> list[int]:
         numbers, length = self._picks[number]
@@ -137,12 +126,10 @@ class FoldContents:
             value = self._fold.merge(target[0], value)
         return value, number
 
-    def fire(
-        self, contents: tuple[Any, int], window: TimeWindow, time: EvictorContext
-    ) -> tuple[int, tuple[Any, int]]:
+    def fire(self, contents: tuple[Any, int]) -> int:
         result = self._fold.result(contents[0])
         # The function is called after the walk, and the user's code may change a value in its place.
-        return self._note(contents, result if type(result) in _IMMUTABLE else copy.deepcopy(result)), contents
+        return self._note(contents, result if type(result) in _IMMUTABLE else copy.deepcopy(result))
 
     def park(self, contents: tuple[Any, int]) -> int:
         return self._note(contents, self._json.dumps(contents[0]))

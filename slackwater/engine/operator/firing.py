@@ -1,19 +1,24 @@
-"""Rows of `panes`, `late_events` and `side_<tag>`, from the records of a window log."""
+"""Rows of `panes`, `late_events` and `side_<tag>`, from the records of a window log; and elements on which a
+user's function raised, as rows of `quarantine` or as the error that ends the run.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from slackwater.engine.operator.emitted_rows import EmittedColumns
-from slackwater.engine.rows.columns_read import ARRIVAL, EVENT, KEY_GROUP
+from slackwater.engine.operator.emitted_rows import EmittedColumns, EmittedRowError, side_outputs_of
+from slackwater.engine.rows.columns_read import ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE, source_columns
 from slackwater.engine.rows.keys import Keys
-from slackwater.engine.rows.python_values import to_arrow
+from slackwater.engine.rows.python_values import as_json, to_arrow
+from slackwater.errors import PermanentError
 from slackwater.pipelines import Pipeline
 from slackwater.pipelines.window_columns import own_window_class_of
-from slackwater.tables.schemas import Shape
+from slackwater.tables.schemas import TIME, Shape, side_table
+from slackwater.windowing.errors import UserCodeError
 from slackwater.windowing.java import LONG_MAX, LONG_MIN
 from slackwater.windowing.runtime.keyed_process_runner import ProcessRow
+from slackwater.windowing.runtime.slice_runner import FailedElement
 from slackwater.windowing.runtime.window_log import LoggedLateElement, LoggedPane, SideRow
 from slackwater.windowing.snapshot import WindowColumns, times
 
@@ -70,6 +75,23 @@ def pane_rows(
     )
 
 
+def side_tables(pipeline: Pipeline, owners: "Owners", rows: Sequence[SideRow]) -> dict[str, pa.Table]:
+    """The table of each declared side output. Raises EmittedRowError for a row of any other."""
+    rows_by_tag: dict[str, list[SideRow]] = {tag: [] for tag in pipeline.side_columns}
+    for row in rows:
+        if row.tag not in rows_by_tag:
+            names = ", ".join(map(repr, rows_by_tag)) or "none"
+            raise EmittedRowError(
+                f"a function wrote to the side output {row.tag!r} (key {row.key!r}, window {row.window!r}); "
+                f"declared: {names}. Add it to side_outputs.",
+                key=row.key,
+                window=row.window,
+            )
+        rows_by_tag[row.tag].append(row)
+    outputs = side_outputs_of(pipeline)
+    return {side_table(tag): side_rows(rows, owners, outputs[tag]) for tag, rows in rows_by_tag.items()}
+
+
 def side_rows(rows: Sequence[SideRow], owners: "Owners", output: EmittedColumns) -> pa.Table:
     values = output.arrays([row.value for row in rows], [(row.key, row.window) for row in rows])
     return pa.table(
@@ -114,4 +136,44 @@ def watermarks(values: Iterable[int]) -> pa.Array:
     """Watermarks as times; null before the first watermark, and for the final one."""
     return times(
         [None if watermark in (LONG_MIN, LONG_MAX) else watermark for watermark in values], "watermark"
+    )
+
+
+REASON = "user_code"
+
+
+class FunctionRaised(PermanentError):
+    """A user's function raised on an element. Attributes: key, window, timestamp, row."""
+
+
+def failed_rows(pipeline: Pipeline, failed_elements: Sequence[FailedElement], elements: pa.Table) -> pa.Table:
+    """Rows of `quarantine`, without run_id and source version; `position` counts the rows of `elements`."""
+    rows = elements.take(pa.array([item.position for item in failed_elements], pa.int64()))
+    source = pipeline.roles.source
+    return pa.table(
+        {
+            **({} if source is None else {source: rows.column(source)}),
+            "reason_code": pa.array([REASON] * len(failed_elements), pa.string()),
+            "reason": pa.array([item.reason for item in failed_elements], pa.string()),
+            "row_json": pa.array(as_json(rows.select(source_columns(rows.column_names))), pa.string()),
+            "source_file": rows.column(SOURCE_FILE).cast(pa.string()),
+            "arrival_time": rows.column(pipeline.roles.arrival_time).cast(TIME, safe=False),
+            "column_name": pa.nulls(len(failed_elements), pa.string()),
+        }
+    )
+
+
+def function_raised(pipeline: Pipeline, error: UserCodeError, row: pa.Table) -> FunctionRaised:
+    [text] = as_json(row.select(source_columns(row.column_names)))
+    way_out = (
+        "Mend the function; what a firing or merge raises always fails the run"
+        if pipeline.on_error == "quarantine"
+        else "Mend the function, or declare on_error='quarantine' to set such rows aside"
+    )
+    return FunctionRaised(
+        f"{pipeline.name}: {error}, row {text}. {way_out}.",
+        key=error.key,
+        window=error.window,
+        timestamp=error.timestamp,
+        row=text,
     )

@@ -3,7 +3,7 @@ elements are replayed in order of arrival, and its rows are handed over.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
@@ -14,9 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.engine.operator.elements import OperatorElements, element_class
-from slackwater.engine.operator.emitted_rows import EmittedRowError, side_outputs_of
-from slackwater.engine.operator.failed_rows import failed_rows, function_raised
-from slackwater.engine.operator.firing import Owners, side_rows
+from slackwater.engine.operator.firing import Owners, failed_rows, function_raised, side_tables
 from slackwater.engine.operator.garbage import collector_resting, objects_set_aside
 from slackwater.engine.operator.snapshot import parent_snapshot, restore_snapshot, snapshot_tables
 from slackwater.engine.replaying.replay import Replay
@@ -34,19 +32,18 @@ from slackwater.engine.rows.carried_timeline import CarriedTimeline
 from slackwater.engine.rows.columns_read import ARRIVAL, EVENT
 from slackwater.engine.rows.keys import Keys
 from slackwater.tables.run_files.staging import as_hashed
-from slackwater.tables.schemas import side_table, table_schemas
+from slackwater.tables.schemas import table_schemas
 from slackwater.windowing.columnar.timeline.timeline import Timeline
 from slackwater.windowing.errors import PROCESSING_ELEMENT, UserCodeError
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
 from slackwater.windowing.runtime.slice_runner import SliceRunner
-from slackwater.windowing.runtime.window_log import SideRow
 from slackwater.windowing.snapshot import ContentHash, SnapshotCodec, SnapshotTables
 
 _FED_AT_ONCE: Final = 1 << 16
 
 Runner = TypeVar("Runner", bound=SliceRunner)
 
-BETWEEN_LOOKS: Final = 1000  # elements, or steps, between two looks at how large the state is
+BETWEEN_LOOKS: Final = 1000  # elements between two looks at how large the state is
 
 
 class RangeWork(ABC, Generic[Runner]):
@@ -110,7 +107,10 @@ class RangeWork(ABC, Generic[Runner]):
                     self._feed_all(runner, spilling)
                     runner.finish(self.replay.scan.to_ms)
                 with collector_resting():
-                    output = {"panes": self.pane_table(runner), **self._side_tables(runner)}
+                    output = {
+                        "panes": self.pane_table(runner),
+                        **side_tables(self.pipeline, self.owners, runner.side_rows),
+                    }
                     late_elements = self.late_table(runner)
                 rows_read = read_counts(self.rows, self.replay.scan.from_ms)
                 counts = {**runner.counts(), **runner.assignments(), **rows_read}
@@ -136,8 +136,7 @@ class RangeWork(ABC, Generic[Runner]):
 
     def _forget_elements(self) -> None:
         self.rows = self.rows.slice(0, 0)
-        for name in ("elements", "step_sequence"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("elements", None)
 
     def _state_tables(self, runner: Runner, spilling: Spilling) -> Iterator[dict[str, pa.Table]]:
         """What is to be parked; of large state and long lists only one part is in memory at a time."""
@@ -152,22 +151,6 @@ class RangeWork(ABC, Generic[Runner]):
                 part = f"0{self.key_range.label}"
                 yield from hand_over(replay, self.number, name, rows, self.schemas[name], part=part)
 
-    def _side_tables(self, runner: Runner) -> dict[str, pa.Table]:
-        sides: dict[str, list[SideRow]] = {tag: [] for tag in self.pipeline.side_columns}
-        for row in runner.side_rows:
-            if row.tag not in sides:
-                names = ", ".join(map(repr, sides)) or "none"
-                raise EmittedRowError(
-                    f"a function wrote to the side output {row.tag!r} (key {row.key!r}, window "
-                    f"{row.window!r}); declared: {names}. Add it "
-                    "to side_outputs.",
-                    key=row.key,
-                    window=row.window,
-                )
-            sides[row.tag].append(row)
-        columns = side_outputs_of(self.pipeline)
-        return {side_table(tag): side_rows(rows, self.owners, columns[tag]) for tag, rows in sides.items()}
-
     def _add_to_hash(self, total: ContentHash, tables: dict[str, pa.Table]) -> None:
         for name, rows in tables.items():
             total.add(name, as_hashed(name, conform(rows, self.schemas[name])), without=("run_id",))
@@ -180,12 +163,8 @@ class RangeWork(ABC, Generic[Runner]):
             if error.during != PROCESSING_ELEMENT:
                 raise
             raise function_raised(
-                self.pipeline, error, self.element_rows([runner.elements_processed])
+                self.pipeline, error, self.rows.slice(runner.elements_processed, 1)
             ) from error
-
-    def element_rows(self, positions: Sequence[int]) -> pa.Table:
-        """The rows of some elements, by their positions in the order in which the operator takes them."""
-        return self.elements.at(positions)
 
     @property
     def timeline_of_ticks(self) -> Timeline:

@@ -8,9 +8,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.engine.replaying.distinct_rows import without_remembered_rows
+from slackwater.engine.replaying.distinct_rows import (
+    parked_rows,
+    without_remembered_rows,
+    without_run_id,
+)
 from slackwater.engine.replaying.replay import Replay
-from slackwater.engine.replaying.snapshot_rows import restored_bytes, restored_parts, restored_rows
+from slackwater.engine.replaying.snapshot_rows import restored_bytes, restored_parts
 from slackwater.engine.rows.key_ranges import KeyRange
 from slackwater.engine.rows.keys import Keys
 from slackwater.errors import PermanentError
@@ -42,27 +46,21 @@ def parent_snapshot(
     replay: Replay, schemas: Mapping[str, pa.Schema], keys: Keys, key_range: KeyRange
 ) -> ParentSnapshot:
     """The parent's rows in this range, without deduplication; row groups of other key groups are not read."""
-    columns = {
-        name: pa.schema([field for field in schemas[name] if field.name != "run_id"])
-        for name in SnapshotTables._fields
-    }
+    keyed_schema = without_run_id(schemas["keyed_state"])
     keyed_bytes = restored_bytes(replay, "keyed_state", key_range)
     is_large = keyed_bytes > BYTES_READ_AT_ONCE
     tables = SnapshotTables(
         *(
-            schema.empty_table()
+            keyed_schema.empty_table()
             if is_large and name == "keyed_state"
-            else restored_rows(replay, name, schema, keys, key_range)
-            for name, schema in columns.items()
+            else parked_rows(replay, schemas, name, keys, key_range)
+            for name in SnapshotTables._fields
         )
     )
 
-    if replay.pipeline.distinct_by is not None:
-        tables = tables._replace(keyed_state=without_remembered_rows(tables.keyed_state))
-
     def keyed_parts() -> Iterable[pa.Table]:
         if is_large:
-            parts = restored_parts(replay, "keyed_state", columns["keyed_state"], keys, key_range)
+            parts = restored_parts(replay, "keyed_state", keyed_schema, keys, key_range)
             yield from parts if replay.pipeline.distinct_by is None else map(without_remembered_rows, parts)
 
     return ParentSnapshot(

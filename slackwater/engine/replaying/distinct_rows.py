@@ -20,6 +20,7 @@ duplicate that is late is a duplicate. Knows no window and no function of the us
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,6 +62,22 @@ def memory_ms(pipeline: Pipeline) -> int:
 
 def without_remembered_rows(keyed_state: pa.Table) -> pa.Table:
     return keyed_state.filter(pc.field("state_name") != REMEMBERED_ROWS)
+
+
+def parked_rows(
+    replay: Replay, schemas: Mapping[str, pa.Schema], table: str, keys: Keys, key_range: KeyRange
+) -> pa.Table:
+    """The parent's rows of a snapshot table in the range, without `run_id` and what deduplication remembers;
+    row groups of other key groups are not read.
+    """
+    schema = without_run_id(schemas[table])
+    rows = restored_rows(replay, table, schema, keys, key_range)
+    is_shared = table == "keyed_state" and replay.pipeline.distinct_by is not None
+    return without_remembered_rows(rows) if is_shared else rows
+
+
+def without_run_id(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field for field in schema if field.name != "run_id"])
 
 
 def first_rows(replay: Replay, keys: Keys, number: int, elements: pa.Table) -> FirstRows:

@@ -12,15 +12,19 @@ expectations are a table of one row; expectation i has these columns:
     sample_i      the least values that break it, SAMPLES at most, in order; not of `not_null`
 
 Values have the types of their columns. Nothing here decides whether an expectation is met.
+
+Metrics of late and quarantined rows merge in the same way.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 
 from slackwater.pipelines import Expectation
 from slackwater.tables.sql import query, quoted
+from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK, Timeline
 
 SAMPLES = 5
 
@@ -55,7 +59,7 @@ def pane_metrics(expectations: Sequence[Expectation], panes: pa.Table) -> pa.Tab
             *([] if is_of_nulls else [f"{least} AS sample_{number}"]),
         ]
 
-    selection = _of_each(expectations, terms)
+    selection = _selection_of_each(expectations, terms)
     return query(f"SELECT {selection} FROM panes WHERE kind <> 'withdrawn'", parameters, panes=panes)
 
 
@@ -72,10 +76,14 @@ def merge_metrics(expectations: Sequence[Expectation], parts: Sequence[pa.Table]
             *([] if item.kind == "not_null" else [f"{least} AS sample_{number}"]),
         ]
 
-    return query(f"SELECT {_of_each(expectations, terms)} FROM parts", parts=pa.concat_tables(parts))
+    return query(
+        f"SELECT {_selection_of_each(expectations, terms)} FROM parts", parts=pa.concat_tables(parts)
+    )
 
 
-def _of_each(expectations: Sequence[Expectation], terms: Callable[[int, Expectation], list[str]]) -> str:
+def _selection_of_each(
+    expectations: Sequence[Expectation], terms: Callable[[int, Expectation], list[str]]
+) -> str:
     return ", ".join(term for number, item in enumerate(expectations) for term in terms(number, item))
 
 
@@ -105,4 +113,60 @@ def _comparable(value: Any, kind: pa.DataType) -> Any:
         float(value)
         if pa.types.is_decimal(kind) and abs(value) >= 10 ** (kind.precision - kind.scale)
         else value
+    )
+
+
+class RowsLateByMark(NamedTuple):
+    """Rows, at least one, that only the collected mark makes late; see `collected_mark`. In milliseconds the
+    least last instant of a window that would have taken one, and the greatest arrival.
+    """
+
+    rows: int
+    last_instant: int
+    arrival: int
+
+    @classmethod
+    def of(cls, late: pa.Table, lateness_ms: int) -> Self | None:
+        """Those among rows of `late_events`; None where there are none."""
+        last = """epoch_ms(list_max(list_transform(windows, lambda missed: missed."end"))) - 1"""
+        sql = f"""
+            SELECT count(*) AS rows, min(last) AS last, max(arrival) AS arrival
+            FROM (SELECT {last} AS last, epoch_ms(arrival_time) AS arrival, epoch_ms(watermark) AS watermark
+                FROM late)
+            WHERE last + {lateness_ms} > watermark
+        """
+        [bounds] = query(sql, late=late.select(["windows", "arrival_time", "watermark"])).to_pylist()
+        return cls(bounds["rows"], bounds["last"], bounds["arrival"]) if bounds["rows"] else None
+
+    @classmethod
+    def from_table(cls, table: pa.Table) -> Self:
+        return cls(*table.to_pylist()[0].values())
+
+    def to_table(self) -> pa.Table:
+        return pa.Table.from_pylist([self._asdict()])
+
+    def merge(self, other: "RowsLateByMark | None") -> "RowsLateByMark":
+        if other is None:
+            return self
+        return RowsLateByMark(
+            self.rows + other.rows,
+            min(self.last_instant, other.last_instant),
+            max(self.arrival, other.arrival),
+        )
+
+
+def is_mark_ahead(timeline: Timeline, lateness_ms: int) -> bool:
+    """Whether the collected mark may make rows late that the watermark and the allowed lateness would not."""
+    mark = timeline.collected_mark
+    return mark != INITIAL_WATERMARK and mark > timeline.initial - lateness_ms
+
+
+def reason_counts(quarantine_rows: pa.Table) -> pa.Table:
+    """Reason codes and how many rows of `quarantine` have each: the columns values and counts."""
+    return pa.Table.from_struct_array(quarantine_rows.column("reason_code").value_counts())
+
+
+def as_counter(counts: pa.Table) -> Counter[str]:
+    return Counter(
+        dict(zip(counts.column("values").to_pylist(), counts.column("counts").to_pylist(), strict=True))
     )

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from slackwater.engine.replaying.note_metrics import RowsLateByMark
+from slackwater.engine.replaying.pane_metrics import RowsLateByMark
 from slackwater.engine.rows.derived_columns import derived_fields, with_derived_columns
 from slackwater.engine.rows.key_ranges import KeyRange
 from slackwater.engine.source.scan import SliceScan
@@ -68,7 +68,7 @@ class Replay:
     def _range_of_file(self, table: str, path: str) -> KeyRange | None:
         """The keys whose rows a file may hold; None: any."""
         bounds = self.state_bounds.get((table, path))
-        return KeyRange.in_name(path) or (None if bounds is None else KeyRange.of_groups(*bounds))
+        return KeyRange.in_name(path) or (None if bounds is None else KeyRange.from_groups(*bounds))
 
     @property
     def schema(self) -> pa.Schema:

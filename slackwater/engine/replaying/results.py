@@ -1,27 +1,34 @@
-"""How results of range tasks reach the driver: named tables of rows, counts, hashes, metrics and files."""
+"""How results of range tasks reach the driver: named tables of rows, counts, hashes, metrics and files.
+Both engines first leave out the firings that `late_refires` does.
+"""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.engine.replaying.note_metrics import (
+from slackwater.engine.replaying.pane_metrics import (
     RowsLateByMark,
     as_counter,
+    columns_measured,
     is_mark_ahead,
+    pane_metrics,
     reason_counts,
 )
-from slackwater.engine.replaying.pane_metrics import columns_measured, pane_metrics
 from slackwater.engine.replaying.replay import Outcome, Replay
 from slackwater.engine.rows.columns_read import ARRIVAL
 from slackwater.engine.transport.process_memory import peak_kb
+from slackwater.pipelines import Pipeline
 from slackwater.pipelines.sources import SOURCE
+from slackwater.pipelines.window_columns import identifying_columns
+from slackwater.tables.arrow_values import is_text
 from slackwater.tables.delta.written_files import cast_unless_encoded, files_of_table, table_of_files
 from slackwater.tables.run_files.staging import write_staged
-from slackwater.tables.schemas import COUNTS, table_schemas
+from slackwater.tables.schemas import COUNTS, TIME, table_schemas
 from slackwater.windowing.snapshot import ContentHash
 
 # The (element, window) assignments of accepted rows, by what became of them: parked before the slice; made in
@@ -220,9 +227,55 @@ def collect(tables: Iterable[pa.Table]) -> Outcome:
         elif name == _METRICS:
             outcome.pane_metrics.append(table.replace_schema_metadata(None))
         elif name == _LATE_BY_MARK:
-            outcome.late_by_mark = RowsLateByMark.of_table(table).merge(outcome.late_by_mark)
+            outcome.late_by_mark = RowsLateByMark.from_table(table).merge(outcome.late_by_mark)
         elif name == _REASON_COUNTS:
             outcome.reason_counts += as_counter(table)
         else:
             outcome.rows.setdefault(name, []).append(table.replace_schema_metadata(None))
     return outcome
+
+
+def drop_replaced_refires(panes: pa.Table, pipeline: Pipeline) -> pa.Table:
+    """`panes`, of one key-group range and run, without the late firings that a later firing of the window, or
+    its withdrawal, replaces in the same tick or run. What is published is the same, firing numbers included:
+
+        ticks                 |     1      |   2   |
+        firings, in order     0    1    2       3        0 is on time
+        late_refires element  0    1    2       3
+                     tick     0         2       3
+                     run      0                 3
+    """
+    if pipeline.late_refires == "element":
+        return panes
+    is_late = is_text(panes.column("kind"), "late")
+    refire_rows = np.flatnonzero(pc.or_(is_late, is_text(panes.column("kind"), "withdrawn")))
+    rows = panes.take(pa.array(refire_rows))
+    window_columns = [*pipeline.keys, *identifying_columns(pipeline)]
+    if pipeline.late_refires == "tick":
+        rows = rows.append_column("__tick", pa.array(_ticks(rows, pipeline.watermarks.interval_ms)))
+        window_columns.append("__tick")
+    order = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in (*window_columns, "firing")])
+    firings = rows.column("firing").to_numpy()[order]
+    last = np.flatnonzero(_ends(rows.select(window_columns).take(order), window_columns))
+    newest = np.repeat(firings[last], np.diff(last, prepend=-1))
+    replaced_rows = refire_rows[order.to_numpy()[firings < newest]]
+    keep = np.ones(panes.num_rows, np.bool_)
+    keep[replaced_rows] = False
+    return panes.filter(pa.array(keep))
+
+
+def _ticks(rows: pa.Table, interval_ms: int) -> npt.NDArray[np.int64]:
+    """The tick of the cause of each firing: an element that arrived in it, or the watermark at its end."""
+    by_element = rows.column("cause_arrival").cast(pa.int64())
+    by_watermark = pc.subtract(rows.column("tick_end").cast(TIME).cast(pa.int64()), 1)
+    moments = pc.coalesce(by_element, by_watermark).to_numpy()
+    return np.asarray(np.floor_divide(moments, interval_ms * 1000))
+
+
+def _ends(rows: pa.Table, names: Sequence[str]) -> npt.NDArray[np.bool_]:
+    ends = np.zeros(rows.num_rows, np.bool_)
+    ends[-1:] = True
+    for name in names:
+        column = rows.column(name)
+        ends[:-1] |= np.asarray(pc.not_equal(column.slice(1), column.slice(0, max(len(column) - 1, 0))))
+    return ends

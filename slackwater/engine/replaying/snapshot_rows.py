@@ -1,20 +1,29 @@
-"""The rows of the parent's snapshot for one range of keys, read from its files."""
+"""The rows of the parent's snapshot for one range of keys, read from its files. Parked calendar windows are
+refused whose bounds the calendar of this machine does not have any more: databases of time zones change,
+and elements would go to a window beside the parked one.
+"""
 
 from collections.abc import Iterator
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from slackwater.engine.aggregates import unknown_in
-from slackwater.engine.replaying.parked_periods import check_parked_periods
 from slackwater.engine.replaying.replay import Replay
 from slackwater.engine.rows.key_ranges import KeyRange
 from slackwater.engine.rows.keys import Keys
+from slackwater.errors import PermanentError
+from slackwater.pipelines import Pipeline
 from slackwater.tables.delta.parquet import damaged_file, open_verified
 from slackwater.tables.run_files.staging import with_columns
 from slackwater.tables.stores import filesystem
+from slackwater.windowing.calendars import Calendar
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.numbered_windows import CalendarWindows
+from slackwater.windowing.times import to_datetime
 
 # `contents` of a window without contents: the typed columns cannot say it, as an accumulator may be all
 # nulls.
@@ -84,7 +93,7 @@ def _rows_in_range(file: pq.ParquetFile, names: list[str], keys: Keys, key_range
     """The rows whose keys are in the range; a file that holds no others is not copied."""
     bounds = _row_groups_of(file, key_range)
     if all(
-        row_group is not None and key_range.covers(KeyRange.of_groups(row_group.min, row_group.max))
+        row_group is not None and key_range.covers(KeyRange.from_groups(row_group.min, row_group.max))
         for row_group in bounds.values()
     ):
         return file.read_row_groups(list(bounds), names, use_threads=False)
@@ -107,3 +116,45 @@ def _row_groups_of(file: pq.ParquetFile, key_range: KeyRange) -> dict[int, Any]:
         for number, statistics in bounds.items()
         if statistics is None or (statistics.min <= key_groups.last and statistics.max >= key_groups.first)
     }
+
+
+class CalendarChanged(PermanentError):
+    """A parked window is no period of the pipeline's calendar any more."""
+
+
+def check_parked_periods(pipeline: Pipeline, window_rows: pa.Table) -> None:
+    """Compare parked windows with the pipeline's calendar, if it has one; raises CalendarChanged."""
+    if pipeline.window is None or not isinstance(calendar := pipeline.window.grid, Calendar):
+        return
+    parked_starts, parked_ends = (_milliseconds(window_rows[name]) for name in ("window_start", "window_end"))
+    windows = CalendarWindows(calendar, pipeline.allowed_lateness_ms)
+    periods = windows.slices(parked_starts)
+    starts, ends = windows.starts(periods), windows.ends(periods)
+    changed_rows = np.flatnonzero((starts != parked_starts) | (ends != parked_ends))
+    if not len(changed_rows):
+        return
+    row = changed_rows[0]
+    parked_start, parked_end, start, end = (
+        _iso(bounds[row]) for bounds in (parked_starts, parked_ends, starts, ends)
+    )
+    raise CalendarChanged(
+        f"the snapshot holds {len(changed_rows):,} open windows that are no {calendar.unit} of the time zone "
+        f"{calendar.zone!r} on this machine: one was parked as [{parked_start}, {parked_end}), and the "
+        f"calendar now has [{start}, {end}). The database of time zones has changed since, or machines "
+        "have different ones. Nothing was changed. Either bring back the database with which the windows "
+        "were parked (`pip install tzdata==VERSION`, with PYTHONTZPATH set to nothing so that it is read), "
+        "or restate with the new calendar: `slackwater backfill "
+        f"{pipeline.name} --from {min(parked_start, start)}` and the lineage's head as `--to`, which "
+        "starts from a snapshot before these windows.",
+        zone=calendar.zone,
+        windows=len(changed_rows),
+    )
+
+
+def _milliseconds(times: pa.ChunkedArray) -> Longs:
+    milliseconds: Longs = times.cast(pa.int64()).to_numpy() // 1000
+    return milliseconds
+
+
+def _iso(ms: int) -> str:
+    return f"{to_datetime(int(ms)):%Y-%m-%dT%H:%M:%SZ}"

@@ -158,16 +158,20 @@ def estimate_mb(
     merged_rows = min(most, rows_sent(pipeline, sources, files, engine)) + parked_windows
     if pipeline.keys:
         most_rows = most_rows_of_range(pipeline, sources, engine, limit_mb)
-        of_range = merged_rows // ranges_for(pipeline, merged_rows, most_rows, os.cpu_count() or 1)
-        of_part = of_range // parts_needed(of_range, limit_mb) if engine.aggregates_first else of_range
+        rows_in_range = merged_rows // ranges_for(pipeline, merged_rows, most_rows, os.cpu_count() or 1)
+        rows_in_part = (
+            rows_in_range // parts_needed(rows_in_range, limit_mb)
+            if engine.aggregates_first
+            else rows_in_range
+        )
     else:
-        of_range = of_part = merged_rows
+        rows_in_range = rows_in_part = merged_rows
     if not engine.aggregates_first:
-        of_part = min(of_part, rows_of_range(limit_mb))  # more of them are in RocksDB
-    of_batch = min(rows, rows_at_once(limit_mb))
+        rows_in_part = min(rows_in_part, rows_of_range(limit_mb))  # more of them are in RocksDB
+    rows_in_batch = min(rows, rows_at_once(limit_mb))
     megabytes = max(
-        (of_range - of_part) * _BYTES_PER_ROW_RECEIVED + of_part * _BYTES_PER_ROW_MERGED,
-        of_batch * _BYTES_PER_ROW_READ,
+        (rows_in_range - rows_in_part) * _BYTES_PER_ROW_RECEIVED + rows_in_part * _BYTES_PER_ROW_MERGED,
+        rows_in_batch * _BYTES_PER_ROW_READ,
     )
     return IDLE_MB + megabytes // _MB
 

@@ -47,9 +47,11 @@ class VectorizedCalls:
             ),
         )
 
-    def call(self, of_windows: Mapping[str, Any], of_elements: Mapping[str, pa.Array]) -> list[pa.Array]:
+    def call(
+        self, window_columns: Mapping[str, Any], element_columns: Mapping[str, pa.Array]
+    ) -> list[pa.Array]:
         """The columns of results, with one row for each firing. Raises ResultTableError for another table."""
-        firings = pa.table({**of_windows, **of_elements})
+        firings = pa.table({**window_columns, **element_columns})
         answer = self.function(_as_frame(firings, self.function.frame))
         return self._checked(answer, firings.num_rows)
 
@@ -76,7 +78,9 @@ class VectorizedCalls:
             )
         return [_cast(name, table.column(name), kind) for name, kind in self.results]
 
-    def of_one_firing(self, key: Any, window: Any, elements: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+    def results_of_one_firing(
+        self, key: Any, window: Any, elements: Iterable[Any]
+    ) -> Iterator[tuple[Any, ...]]:
         values = key if len(self.keys) > 1 else (key,)
         keys = {
             name: pa.array([value], kind)
@@ -102,7 +106,7 @@ class OneFiring(ProcessWindowFunction):
         self.calls = calls
 
     def process(self, key: Any, context: Any, elements: Iterable[Any]) -> Iterator[Any]:
-        return self.calls.of_one_firing(key, context.window, elements)
+        return self.calls.results_of_one_firing(key, context.window, elements)
 
 
 class OneFiringOfAll(ProcessAllWindowFunction):
@@ -112,7 +116,7 @@ class OneFiringOfAll(ProcessAllWindowFunction):
         self.calls = calls
 
     def process(self, context: Any, elements: Iterable[Any]) -> Iterator[Any]:
-        return self.calls.of_one_firing((), context.window, elements)
+        return self.calls.results_of_one_firing((), context.window, elements)
 
 
 def user_type(kind: pa.DataType) -> pa.DataType:

@@ -29,8 +29,7 @@ from slackwater.engine.rows.columns_read import (
 from slackwater.engine.rows.element_order import in_order
 from slackwater.engine.rows.judge import Judge
 from slackwater.engine.rows.progress import partition_names
-from slackwater.engine.rows.python_values import to_user_values
-from slackwater.engine.rows.rows_as_json import as_json
+from slackwater.engine.rows.python_values import as_json, to_user_values
 from slackwater.engine.source.scan import Batches, SliceScan
 from slackwater.errors import PermanentError
 from slackwater.pipelines import Pipeline

@@ -1,12 +1,13 @@
-"""Which columns of the source a pipeline reads."""
+"""Which columns of the source a pipeline reads, and whether they exist and have types that suit roles."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
 from slackwater.engine.rows.derived_columns import expressions_of_select
-from slackwater.engine.rows.source_roles import SourceColumnError
+from slackwater.errors import UsageError
 from slackwater.pipelines import Pipeline
+from slackwater.pipelines.sources import Source
 from slackwater.pipelines.windows import sees_elements
 
 # Columns that a replay adds to rows of the source.
@@ -69,10 +70,10 @@ def columns_of_points(pipeline: Pipeline) -> tuple[str, ...]:
 
 def columns_judged(pipeline: Pipeline) -> tuple[str, ...]:
     """The columns besides keys and times by which a row is judged: of expressions and the condition."""
-    of_select = (
+    columns_of_select = (
         name for expression in expressions_of_select(pipeline).values() for name in expression.columns
     )
-    return (*columns_of_condition(pipeline), *columns_of_derivations(pipeline), *of_select)
+    return (*columns_of_condition(pipeline), *columns_of_derivations(pipeline), *columns_of_select)
 
 
 def check_key_types(pipeline: Pipeline, schema: pa.Schema) -> None:
@@ -91,3 +92,41 @@ def check_key_types(pipeline: Pipeline, schema: pa.Schema) -> None:
                 "source.",
                 column=name,
             )
+
+
+class SourceColumnError(UsageError):
+    """The source lacks a column, or the column's type does not suit its role."""
+
+
+def check_roles(source: Source, schema: pa.Schema, others: Sequence[str]) -> None:
+    """Raise SourceColumnError where a column of a role or of `others` is missing or of an unsuitable type."""
+    for name in (*source.columns, *others):
+        if name not in schema.names:
+            raise SourceColumnError(
+                f"source {source.table!r} has no column {name!r}; it has {', '.join(schema.names)}. Mend the "
+                "pipeline or the source.",
+                column=name,
+            )
+    roles: tuple[tuple[str, str | None, tuple[Callable[[pa.DataType], bool], ...], str], ...] = (
+        ("event_time", source.event_time, (pa.types.is_timestamp,), "a timestamp"),
+        ("arrival_time", source.arrival_time, (pa.types.is_timestamp,), "a timestamp"),
+        ("source_partition", source.source_partition, _PARTITIONING, "text, an integer, a boolean or a date"),
+        (
+            "order_by",
+            source.order_by,
+            (lambda kind: not pa.types.is_nested(kind),),
+            "a plain column, whose values have an order",
+        ),
+    )
+    for role, column, fitting, kinds in roles:
+        if column is None:
+            continue
+        kind = schema.field(column).type
+        if not any(fits(kind) for fits in fitting):
+            explanation = (
+                f"source {source.table!r}: {role} is column {column!r} of type {kind}; it must be {kinds}."
+            )
+            raise SourceColumnError(explanation, column=column)
+
+
+_PARTITIONING = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date)

@@ -4,6 +4,9 @@ both engines alike.
 A row on which an expression fails (a value that can't be cast, an overflow, a division by zero) is told apart
 from one on which it is null. A column of bytes is the text whose UTF-8 they are: a row of other bytes fails.
 What an expression may hold is `slackwater.pipelines.expressions`.
+
+Conditions are true, false or unknown. Integers and decimals compare exactly with any literal; NaN equals
+itself and is greater than every number; text compares by its UTF-8 bytes.
 """
 
 import json
@@ -24,6 +27,10 @@ from slackwater.tables.schemas import TIME
 
 if TYPE_CHECKING:
     import duckdb
+
+from collections.abc import Mapping
+
+from slackwater.pipelines.expressions import parse_expression
 
 _PLACEHOLDER = "__rows"  # a table without columns has no number of rows
 _CANDIDATES = 4
@@ -173,13 +180,13 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     return column if column.type == kind else column.cast(kind)
 
 
-_of_thread = threading.local()
+_connections = threading.local()
 
 
 def _connection() -> "duckdb.DuckDBPyConnection":
-    if getattr(_of_thread, "process", None) != os.getpid():
-        _of_thread.connection, _of_thread.process = connect(), os.getpid()
-    return _of_thread.connection
+    if getattr(_connections, "process", None) != os.getpid():
+        _connections.connection, _connections.process = connect(), os.getpid()
+    return _connections.connection
 
 
 def _duckdb_error() -> type[Exception]:
@@ -223,3 +230,21 @@ def _is_bytes(kind: pa.DataType) -> bool:
 def _holds_bytes_within(kind: pa.DataType) -> bool:
     children = [kind.field(number).type for number in range(kind.num_fields)]
     return any(_is_bytes(child) or _holds_bytes_within(child) for child in children)
+
+
+def bind_condition(subject: str, text: str, types: Mapping[str, pa.DataType]) -> Expression:
+    """The condition `text` on a source whose columns have `types`.
+
+    Raises:
+        PipelineError: it can't be read, a column is missing, or two sides can't be compared.
+    """
+    condition = parse_expression(subject, "where", text)
+    kind = type_of(subject, "where", condition, pa.schema(list(types.items())))
+    if not pa.types.is_boolean(kind):
+        raise PipelineError(subject, f"where is {text!r}, whose values are {kind}; it must be true or false")
+    return condition
+
+
+def rows_that_meet(condition: Expression, rows: pa.Table) -> npt.NDArray[np.bool_]:
+    """For each row whether the condition is true; unknown and failing count as false."""
+    return np.asarray(values_of(condition, rows).column.fill_null(False), np.bool_)

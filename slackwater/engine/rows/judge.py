@@ -15,7 +15,7 @@ from slackwater.engine.rows.derived_columns import (
     failures_of_conditions,
 )
 from slackwater.engine.rows.expressions import values_of
-from slackwater.engine.rows.rows_as_json import as_json
+from slackwater.engine.rows.python_values import as_json
 from slackwater.engine.source.batches import SourceBatch
 from slackwater.engine.source.overrides import Overrides
 from slackwater.engine.source.scan import SliceScan

@@ -45,20 +45,20 @@ class KeyNumbers:
     distinct: pa.Table
 
     @classmethod
-    def of_batch(cls, rows: pa.Table, keys: Keys) -> "KeyNumbers":
+    def from_batch(cls, rows: pa.Table, keys: Keys) -> "KeyNumbers":
         """Number the keys of source rows, ascending by key group."""
         if not keys.names:
-            return cls._of_all(rows, keys)
+            return cls._from_all(rows, keys)
         key_codes, distinct = _code_keys(rows.select(keys.names))
         groups = np.asarray(keys.groups(distinct), np.int32)
         order = _by_group(groups)
         return cls._numbered_by(key_codes, distinct.add_column(0, KEY_GROUP, pa.array(groups)), order)
 
     @classmethod
-    def of_range(cls, columns: pa.Table, keys: Keys) -> "KeyNumbers":
+    def from_range(cls, columns: pa.Table, keys: Keys) -> "KeyNumbers":
         """Number the keys of rows with their group beside them, by group, then key, as in a snapshot."""
         if not keys.names:
-            return cls._of_all(columns, keys)
+            return cls._from_all(columns, keys)
         key_codes, distinct = _code_keys(columns.select(keys.names))
         # int16, because there is an entry for every code, also for codes that no key has.
         groups = np.empty(key_codes.size, np.int16)
@@ -69,7 +69,7 @@ class KeyNumbers:
         return cls._numbered_by(key_codes, distinct.add_column(0, KEY_GROUP, pa.array(groups)), order)
 
     @classmethod
-    def _of_all(cls, rows: pa.Table, keys: Keys) -> "KeyNumbers":
+    def _from_all(cls, rows: pa.Table, keys: Keys) -> "KeyNumbers":
         """The one key of windows of all elements; no key where there are no rows."""
         group = keys.groups_of([0] * min(rows.num_rows, 1)).astype(np.int64)
         return cls(np.zeros(rows.num_rows, np.int64), pa.table({KEY_GROUP: group}))

@@ -34,12 +34,12 @@ class KeyRange:
     beyond: int
 
     @classmethod
-    def of_groups(cls, first: int, last: int) -> "KeyRange":
+    def from_groups(cls, first: int, last: int) -> "KeyRange":
         """The keys of the key groups `first` to `last`, both included."""
         return cls(first << PLACE_BITS, (last + 1) << PLACE_BITS)
 
     @classmethod
-    def of_hashes(cls, group: int, first: int, beyond: int) -> "KeyRange":
+    def from_hashes(cls, group: int, first: int, beyond: int) -> "KeyRange":
         """The keys of a key group whose scrambled hash is from `first` to before `beyond`."""
         place = group << PLACE_BITS
         return cls(place + first, place + beyond)

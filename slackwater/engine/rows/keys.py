@@ -97,8 +97,10 @@ class Keys:
         """Between which two of `cuts` each key lies, from 0. Key groups suffice where no cut divides one."""
         if divide_groups(cuts):
             return np.searchsorted(cuts, self.places(rows), side="right") - 1
-        of_groups = np.searchsorted(cuts >> PLACE_BITS, np.arange(self.max_parallelism), side="right") - 1
-        return of_groups.astype(np.int16)[groups]
+        ranges_of_groups = (
+            np.searchsorted(cuts >> PLACE_BITS, np.arange(self.max_parallelism), side="right") - 1
+        )
+        return ranges_of_groups.astype(np.int16)[groups]
 
     def range(self, number: int, ranges: int) -> KeyRange:
         first, beyond = range_cuts(ranges, self.max_parallelism)[number : number + 2].tolist()

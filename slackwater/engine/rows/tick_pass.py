@@ -95,7 +95,7 @@ class LowestOfRange:
 
     def __call__(self, number: int, tables: Iterable[pa.Table]) -> Iterable[pa.Table]:
         parts = list(_merge_ticks(tables, self.strategy, most=None))
-        before = of_range(self.before, number, self.ranges)
+        before = progress_in_range(self.before, number, self.ranges)
         lowest, names, after = _lowest(parts, self.strategy, self.from_ms, self.to_ms, before)
         numbers = pa.repeat(pa.scalar(number, pa.int32()), len(lowest.tick_ends))
         yield pa.table([numbers, *lowest], _COLUMNS_OF_WATERMARKS)
@@ -133,7 +133,7 @@ def range_of(name: str, ranges: int) -> int:
     return zlib.crc32(name.encode()) % ranges
 
 
-def of_range(progress: Progress, number: int, ranges: int) -> Progress:
+def progress_in_range(progress: Progress, number: int, ranges: int) -> Progress:
     """The progress of the source partitions of one range."""
     places = [place for place, name in enumerate(progress.names) if range_of(name, ranges) == number]
     old = progress.per_partition
@@ -237,12 +237,12 @@ def _progress_of_ranges(
         rows.column(name).to_numpy(zero_copy_only=False)[order]
         for name in ("max_event_ms", "last_arrival_ms", "idle")
     )
-    _, of_none = lowest_watermarks(TickAggregates.none(), strategy=strategy, from_ms=to_ms, to_ms=to_ms)
+    _, without_rows = lowest_watermarks(TickAggregates.none(), strategy=strategy, from_ms=to_ms, to_ms=to_ms)
     progress = SourceProgress(
         np.arange(len(names), dtype=np.int64),
         events,
         arrivals,
         idle.astype(np.bool_),
-        of_none.unfinished_tick_start_ms,
+        without_rows.unfinished_tick_start_ms,
     )
     return tuple(names[place] for place in order.tolist()), progress

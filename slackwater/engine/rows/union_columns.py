@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from slackwater.engine.rows.source_roles import SourceColumnError
+from slackwater.engine.rows.columns_read import SourceColumnError
 from slackwater.engine.source.batches import read_columns
 from slackwater.engine.source.files import InputFile
 from slackwater.engine.source.naming import Naming, has_sortable_texts

@@ -235,7 +235,7 @@ def _only_deletes(commit_info: dict[str, Any]) -> bool:
 
 
 def _file(action: dict[str, Any]) -> LogicalFile:
-    vector = DeletionVector.of_action(action)
+    vector = DeletionVector.from_action(action)
     return LogicalFile(unquote(action["path"]), None if vector is None else vector.name)
 
 

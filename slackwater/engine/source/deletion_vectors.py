@@ -61,11 +61,11 @@ class DeletionVector(NamedTuple):
         return json.dumps(self)
 
     @classmethod
-    def of_json(cls, text: str) -> "DeletionVector":
+    def from_json(cls, text: str) -> "DeletionVector":
         return cls(*json.loads(text))
 
     @classmethod
-    def of_action(cls, action: dict[str, Any]) -> "DeletionVector | None":
+    def from_action(cls, action: dict[str, Any]) -> "DeletionVector | None":
         vector = action.get("deletionVector")
         if vector is None:
             return None
@@ -94,7 +94,7 @@ def vectors_at(uri: str, version: int) -> dict[str, DeletionVector]:
         vectors: dict[str, DeletionVector] = {}
         for path in [path for number, path in matches if number == newest]:
             for action in _files_of_checkpoint(folder, path):
-                if (vector := DeletionVector.of_action(action)) is not None:
+                if (vector := DeletionVector.from_action(action)) is not None:
                     vectors[action["path"]] = vector
         for number in range(newest + 1, version + 1):
             _play(vectors, _lines(folder, commit_path(number)))
@@ -106,7 +106,7 @@ def _play(vectors: dict[str, DeletionVector], actions: list[dict[str, Any]]) -> 
         if "remove" in action:
             vectors.pop(action["remove"]["path"], None)
     for action in actions:
-        if "add" in action and (vector := DeletionVector.of_action(action["add"])) is not None:
+        if "add" in action and (vector := DeletionVector.from_action(action["add"])) is not None:
             vectors[action["add"]["path"]] = vector
 
 

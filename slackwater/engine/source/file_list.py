@@ -2,14 +2,16 @@
 
 A file counts when its name ends in ``.parquet`` and no part of its path begins with ``_`` or ``.``, as files
 do that are still being written. It is known by its path and its SHA-256; a file of the same size and time as
-at the last look is not read again.
+at the last look is not read again. A folder whose files belong to a table is refused: they also hold rows
+that were deleted or replaced.
 """
 
 import base64
 import hashlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -18,7 +20,6 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from deltalake import Schema
 
-from slackwater.engine.source.foreign_tables import refuse_files_of_table
 from slackwater.errors import RetryableError, UsageError
 from slackwater.tables.delta.parquet import damaged_file
 from slackwater.tables.storage_errors import reads
@@ -201,3 +202,67 @@ def bounds_of_chunks(chunks: list[Any], kind: pa.DataType) -> list[int | None]:
         factor, divisor = _TO_MICROSECONDS[kind.unit if pa.types.is_timestamp(kind) else "day"]
         least, greatest = least * factor // divisor, greatest * factor // divisor
     return [least, greatest, nulls]
+
+
+class FolderIsTable(UsageError):
+    """A folder that was declared as one of plain Parquet files belongs to a table. Facts: uri, table."""
+
+
+class _Format(NamedTuple):
+    name: str
+    folder: str  # of its metadata, in the table's folder
+    suffix: str  # of the metadata's files
+
+
+_FORMATS = (
+    _Format("Delta", "_delta_log", ""),
+    _Format("Iceberg", "metadata", ".metadata.json"),
+    _Format("Hudi", ".hoodie", ""),
+)
+
+
+def refuse_files_of_table(uri: str, paths: Iterable[str]) -> None:
+    """Raise FolderIsTable if the folder with files of these `paths` is a table's, or part of one."""
+    for table, kind in (*_tables_within(uri, paths), *_tables_around(uri)):
+        raise FolderIsTable(
+            f"{uri} belongs to a table of {kind.name} ({table}), whose files also hold rows that were "
+            f"deleted or replaced. {_way(table, kind)}",
+            uri=uri,
+            table=table,
+        )
+
+
+def _way(table: str, kind: _Format) -> str:
+    if kind.name == "Delta":
+        return f'Declare DeltaSource("{table}", …) instead of ParquetSource(…).'
+    return (
+        f"Slackwater reads no {kind.name}: write its rows into a Delta table (with Spark: CREATE TABLE … "
+        "USING delta AS SELECT …; later rows by INSERT), and declare that by DeltaSource(…)."
+    )
+
+
+def _tables_within(uri: str, paths: Iterable[str]) -> Iterator[tuple[str, _Format]]:
+    for path in paths:
+        *parents, name = path.split("/")
+        for kind in _FORMATS:
+            if kind.folder in parents and name.endswith(kind.suffix):
+                inner = parents[: parents.index(kind.folder)]
+                yield "/".join((uri.rstrip("/"), *inner)), kind
+
+
+def _tables_around(uri: str) -> Iterator[tuple[str, _Format]]:
+    """Tables that have the folder at `uri` for one of their partitions, or for that of their data files."""
+    above = uri.rstrip("/")
+    while "=" in above.rpartition("/")[2]:
+        above = above.rpartition("/")[0]
+    folders = [above] if above != uri.rstrip("/") else []
+    parent = above.rpartition("/")[0]
+    if parent.rpartition("/")[2]:  # else it is the root of a file system or a store
+        folders.append(parent)
+    for folder in folders:
+        for kind in _FORMATS:
+            # A folder above may be closed to whoever reads this one.
+            with suppress(OSError):
+                infos = filesystem(folder).get_file_info(pafs.FileSelector(kind.folder, allow_not_found=True))
+                if any(info.is_file and info.path.endswith(kind.suffix) for info in infos):
+                    yield folder, kind

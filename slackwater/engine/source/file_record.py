@@ -111,7 +111,7 @@ class FileRecord:
                     files.pop(row["path"], None)
                 elif row["op"] == _ADD:
                     text = row["vector"]
-                    vector = None if text is None else DeletionVector.of_json(text).name
+                    vector = None if text is None else DeletionVector.from_json(text).name
                     files[row["path"]] = LogicalFile(row["path"], vector)
             if first < version < last:
                 files_by_version[version] = frozenset(files.values())
@@ -174,13 +174,13 @@ def _actions(files: list[RecordedFile], schema: pa.Schema) -> pa.Table:
         texts = pa.array([values[name] for values in partitions], pa.string())
         columns[f"partition.{name}"] = texts.cast(schema.field(name).type)
     bounds = [json.loads(file.bounds) for file in files]
-    for name in sorted({name for of_file in bounds for name in of_file}):
-        each = [RecordedBounds(*of_file.get(name, (None, None, False))) for of_file in bounds]
+    for name in sorted({name for bounds_by_name in bounds for name in bounds_by_name}):
+        each = [RecordedBounds(*bounds_by_name.get(name, (None, None, False))) for bounds_by_name in bounds]
         columns[f"min.{name}"] = _times([item.least for item in each])
         columns[f"max.{name}"] = _times([item.greatest for item in each])
         nulls = [
-            0 if item.is_complete else (file.rows if item.least is None and name in of_file else None)
-            for item, of_file, file in zip(each, bounds, files, strict=True)
+            0 if item.is_complete else (file.rows if item.least is None and name in bounds_by_name else None)
+            for item, bounds_by_name, file in zip(each, bounds, files, strict=True)
         ]
         columns[f"null_count.{name}"] = pa.array(nulls, pa.int64())
     return pa.table(columns).sort_by("path")

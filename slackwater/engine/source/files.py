@@ -152,7 +152,7 @@ def _vectors(actions: pa.Table) -> list[DeletionVector | None]:
     if VECTOR not in actions.column_names:
         return [None] * actions.num_rows
     texts = as_list(actions.column(VECTOR))
-    return [None if text is None else DeletionVector.of_json(text) for text in texts]
+    return [None if text is None else DeletionVector.from_json(text) for text in texts]
 
 
 def has_arrivals_before(from_ms: int, bounds: Bounds | None, read_ms: int | None) -> bool:

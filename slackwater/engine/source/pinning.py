@@ -236,4 +236,4 @@ def _is_nested(kind: pa.DataType) -> bool:
 def _vectors_of(actions: pa.Table) -> list[DeletionVector]:
     if VECTOR not in actions.column_names:
         return []
-    return [DeletionVector.of_json(text) for text in as_list(actions.column(VECTOR).drop_null())]
+    return [DeletionVector.from_json(text) for text in as_list(actions.column(VECTOR).drop_null())]

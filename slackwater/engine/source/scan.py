@@ -73,7 +73,7 @@ class SliceScan:
     def all_files(self) -> tuple[InputFile, ...]:
         return tuple(file for part in self.parts for file in part.files)
 
-    def of_own_columns(self) -> "SliceScan":
+    def with_own_columns(self) -> "SliceScan":
         naming = self.naming
         if naming is None:
             return self
@@ -102,14 +102,16 @@ class SliceScan:
         size = self.size
         rounds = max(1, round(size / (GROUP_BYTES * tasks_at_once)))
         count = max(1, min(rounds * tasks_at_once, int(size / SMALL_GROUP_BYTES)))
-        of_group = max(size, 1) / count
+        bytes_per_group = max(size, 1) / count
         shares = [
-            share for file in self.all_files for share in file.shares(round(_bytes_in_slice(file) / of_group))
+            share
+            for file in self.all_files
+            for share in file.shares(round(_bytes_in_slice(file) / bytes_per_group))
         ]
         ends = itertools.accumulate(map(_bytes_in_slice, shares))
         groups: dict[int, list[InputFile]] = {}
         for share, end in zip(shares, ends, strict=True):
-            groups.setdefault(int((end - _bytes_in_slice(share) / 2) / of_group), []).append(share)
+            groups.setdefault(int((end - _bytes_in_slice(share) / 2) / bytes_per_group), []).append(share)
         return [tuple(group) for group in groups.values()] or [()]
 
     @property
@@ -134,7 +136,7 @@ class SliceScan:
         """The files as batches, large ones in pieces, without row groups that hold no row of the slice."""
         for file in group:
             part = self.parts[file.source] if self.others else self
-            yield from part.as_common(part.of_own_columns()._read_file(file, part.naming))
+            yield from part.as_common(part.with_own_columns()._read_file(file, part.naming))
 
     def _read_file(self, file: InputFile, naming: Naming | None) -> Batches:
         arrivals = Arrivals(

@@ -133,4 +133,4 @@ class InThreads(InProcess):
         try:
             return super()._each(work, inputs)
         except Exception as error:
-            raise task_errors.of_error(error, "".join(traceback.format_exception(error))) from error
+            raise task_errors.error_from_error(error, "".join(traceback.format_exception(error))) from error

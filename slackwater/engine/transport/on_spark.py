@@ -159,7 +159,7 @@ class OnSpark:
         """`task` over one source that Spark scans: the slice's rows, and earlier rows in `UnreadFiles`."""
         from pyspark.sql import DataFrame
 
-        own_scan, naming = scan.of_own_columns(), scan.naming
+        own_scan, naming = scan.with_own_columns(), scan.naming
         columns = scan.source.schema if naming is None else naming.own_schema
         schema = pa.schema([columns.field(name) for name in own_scan.columns])
 
@@ -309,9 +309,9 @@ def spark_errors() -> Iterator[None]:
         with _interrupts():
             yield
     except PythonException as error:
-        raise task_errors.of_trace(str(error)) from error
+        raise task_errors.error_from_trace(str(error)) from error
     except Py4JJavaError as error:  # the JVM is alive, and this is an exception of its own
-        failure = task_errors.of_java(str(error))
+        failure = task_errors.error_from_java(str(error))
         if failure is None:
             raise
         raise failure from error

@@ -114,12 +114,12 @@ def _unpack_column(name: str, tables: Sequence[pa.Table], leasts: Sequence[int |
         return pa.chunked_array([chunk for column in columns for chunk in column.chunks], columns[0].type)
     values, start = np.empty(sum(table.num_rows for table in tables), np.int64), 0
     for table, least in zip(tables, leasts, strict=True):
-        of_table = values[start : start + table.num_rows]
+        values_of_table = values[start : start + table.num_rows]
         start += table.num_rows
         if name in table.column_names:
-            np.add(table.column(name).to_numpy(), np.int64(least or 0), out=of_table)
+            np.add(table.column(name).to_numpy(), np.int64(least or 0), out=values_of_table)
         else:
-            of_table[:] = least
+            values_of_table[:] = least
     return pa.chunked_array([pa.array(values)])
 
 

@@ -35,7 +35,7 @@ _OF_JAVA = re.compile(r"^(?:Caused by: )?(?:[a-z]\w*\.)+\w*(?:Exception|Error): 
 _TABLE_ERRORS = f"{table_errors.__name__}."
 
 
-def of_trace(trace: str) -> SlackwaterError:
+def error_from_trace(trace: str) -> SlackwaterError:
     """The error of a traceback from Spark: its last line that names an error of a module or system."""
     other_python = _OTHER_PYTHON.search(trace)
     if other_python is not None:
@@ -48,13 +48,13 @@ def of_trace(trace: str) -> SlackwaterError:
     return _error(error_lines[-1] if error_lines else trace, trace)
 
 
-def of_error(error: Exception, trace: str) -> SlackwaterError:
+def error_from_error(error: Exception, trace: str) -> SlackwaterError:
     kind = type(error)
     module = "" if kind.__module__ == "builtins" and isinstance(error, OSError) else f"{kind.__module__}."
     return _error(f"{module}{kind.__qualname__}: {error}", trace)
 
 
-def of_java(text: str) -> SlackwaterError | None:
+def error_from_java(text: str) -> SlackwaterError | None:
     """The error of a storage failure that Java has met, or of lost executors; None for other failures."""
     if _LOST in text:
         return ExecutorsLost(f"executors were lost while others had ended already. {_REPEAT}")

@@ -126,7 +126,7 @@ class TaskProcesses:
         except (EOFError, OSError):
             raise self._death(connection) from None
         if answer.trace is not None:
-            raise task_errors.of_trace(answer.trace)
+            raise task_errors.error_from_trace(answer.trace)
         return answer.blobs
 
     def _death(self, connection: Connection) -> Exception:
@@ -156,7 +156,9 @@ class TaskProcesses:
                 )
             except OSError as error:
                 own_end.close()
-                raise task_errors.of_error(error, "".join(traceback.format_exception(error))) from error
+                raise task_errors.error_from_error(
+                    error, "".join(traceback.format_exception(error))
+                ) from error
         return _TaskProcess(process, own_end)
 
 

@@ -97,7 +97,7 @@ class Portion(NamedTuple):
             max(range_of_file.key_groups.first, self.least or 0),
             min(range_of_file.key_groups.last, _LAST if self.greatest is None else self.greatest) + 1,
         )
-        return any(KeyRange.of_hashes(group, *self.hashes[1:]).overlaps(range_of_file) for group in groups)
+        return any(KeyRange.from_hashes(group, *self.hashes[1:]).overlaps(range_of_file) for group in groups)
 
     def parts(self, count: int, keys: Columns) -> list["Portion"]:
         cuts = [(number << PLACE_BITS) // count for number in range(count + 1)]

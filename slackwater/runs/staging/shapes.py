@@ -12,11 +12,16 @@ from slackwater.engine.aggregates import bind_select
 from slackwater.engine.operator.elements import element_class
 from slackwater.engine.operator.emitted_rows import output_of, side_outputs_of
 from slackwater.engine.replaying.snapshot_codecs import state_columns
-from slackwater.engine.rows.columns_read import ADDED_COLUMNS, check_key_types, columns_read
-from slackwater.engine.rows.conditions import bind_condition
+from slackwater.engine.rows.columns_read import (
+    ADDED_COLUMNS,
+    SourceColumnError,
+    check_key_types,
+    check_roles,
+    columns_read,
+)
 from slackwater.engine.rows.derived_columns import with_derived_columns
+from slackwater.engine.rows.expressions import bind_condition
 from slackwater.engine.rows.keys import Keys
-from slackwater.engine.rows.source_roles import SourceColumnError, check_roles
 from slackwater.engine.rows.union_columns import PinnedSources, check_common
 from slackwater.engine.source.pinned_source import PinnedSource
 from slackwater.pipelines import Pipeline

@@ -21,7 +21,7 @@ import redis
 from slackwater.pipelines.sinks import START, SinkContext, SinkPosition, SinkTarget
 from slackwater.pipelines.window_columns import WINDOW_BOUNDS
 from slackwater.sinks.connections import resolve_url
-from slackwater.sinks.errors import SinkUnsuitable, as_sink_down, of_another_lineage, of_another_sink
+from slackwater.sinks.errors import SinkUnsuitable, as_sink_down, foreign_lineage_error, foreign_sink_error
 from slackwater.sinks.key_patterns import fields_of
 from slackwater.sinks.targets.rows import columns_of, standing_rows
 
@@ -87,10 +87,10 @@ class RedisTarget(SinkTarget):
         with self._talking():
             values: Mapping[str, str] = self._client.hgetall(self._place)  # type: ignore[assignment]
         if values and values.get("lineage") != self._context.lineage:
-            raise of_another_lineage(self._sink, self._context.pipeline, "Redis")
+            raise foreign_lineage_error(self._sink, self._context.pipeline, "Redis")
         if (owner := self._other_owner()) is not None:
             place = f"what begins with {self._prefix!r} in Redis"
-            raise of_another_sink(self._sink, self._context.pipeline, place, (owner[1], owner[0]))
+            raise foreign_sink_error(self._sink, self._context.pipeline, place, (owner[1], owner[0]))
         if not values:
             return START
         if values["key"] != self._pattern:
@@ -144,7 +144,7 @@ class RedisTarget(SinkTarget):
                     self._client.hdel(OWNERS, *self._prefixes_of(owner))
                     self._client.delete(f"slackwater:{owner[0]}:{owner[1]}")
             if not is_free:
-                raise of_another_sink(self._sink, self._context.pipeline, place, (owner[1], owner[0]))
+                raise foreign_sink_error(self._sink, self._context.pipeline, place, (owner[1], owner[0]))
         with self._talking():
             self._client.delete(*(f"{self._place}/{number}" for number in range(_MOST_LANES)))
             if own_prefixes := self._prefixes_of(json.loads(self._owner)):

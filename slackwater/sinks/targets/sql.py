@@ -23,9 +23,9 @@ from slackwater.sinks.connections import resolve_url
 from slackwater.sinks.errors import (
     SinkUnsuitable,
     as_sink_down,
+    foreign_lineage_error,
+    foreign_sink_error,
     not_delivered_by,
-    of_another_lineage,
-    of_another_sink,
 )
 from slackwater.sinks.targets.rows import columns_of
 from slackwater.sinks.targets.sql_positions import SqlPositions, add_columns
@@ -133,9 +133,9 @@ class SqlTarget(SinkTarget):
             return SinkPosition(row.seq, row.row_offset)
         place = f"the table {self._name}"
         if owner is not None and (owner.pipeline, owner.sink) != (self._context.pipeline, self._sink):
-            raise of_another_sink(self._sink, self._context.pipeline, place, (owner.sink, owner.pipeline))
+            raise foreign_sink_error(self._sink, self._context.pipeline, place, (owner.sink, owner.pipeline))
         if owner is not None or (row is not None and row.lineage != self._context.lineage):
-            raise of_another_lineage(self._sink, self._context.pipeline, self._name)
+            raise foreign_lineage_error(self._sink, self._context.pipeline, self._name)
         raise not_delivered_by(self._sink, self._context.pipeline, place)
 
     def deliver(self, changes: pa.Table, start: SinkPosition, end: SinkPosition) -> bool:

@@ -12,7 +12,7 @@ is a span of one long column, because the lists of a window's refires begin alik
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,16 +61,6 @@ class ElementLists:
 
     def without_first(self, counts: Longs) -> ElementLists:
         return ElementLists(self.numbers, self.starts + counts, self.ends)
-
-    @classmethod
-    def from_arrays(cls, lists: Sequence[Longs]) -> ElementLists:
-        ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))
-        numbers = np.concatenate(lists) if lists else ends
-        return cls(numbers, np.append(0, ends)[: len(lists)], ends)
-
-    def arrays(self) -> Iterator[Longs]:
-        for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True):
-            yield self.numbers[start:end]
 
     def take(self, rows: Longs | slice) -> ElementLists:
         return ElementLists(self.numbers, self.starts[rows], self.ends[rows])

@@ -5,16 +5,12 @@ that hold it between runs.
 import math
 import pickle
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import reduce
-from itertools import pairwise
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -22,12 +18,8 @@ from hypothesis import strategies as st
 
 from slackwater.engine.aggregates import (
     ResultOverflow,
-    RowStretch,
     SelectFunction,
-    StretchFunction,
     bind,
-    operands,
-    totals,
 )
 from slackwater.engine.rows.python_values import to_python
 from slackwater.pipelines import Aggregate, agg
@@ -144,74 +136,6 @@ def test_an_aggregate_is_its_brute_force_for_any_split(
                 accumulator.result(state)
         else:
             assert alike(emitted(accumulator, state), expected)
-
-
-TOTALLED = [
-    (agg.count("x"), "text"),
-    (agg.count("x"), "long"),
-    (agg.sum("x"), "byte"),
-    (agg.sum("x"), "long"),
-    (agg.mean("x"), "byte"),
-    (agg.min("x"), "byte"),
-    (agg.max("x"), "long"),
-    (agg.max("x"), "double"),
-    (agg.min("x"), "time"),
-    (agg.sum("x"), "double"),
-    (agg.variance("x"), "long"),
-]
-
-
-@settings(max_examples=150)
-@given(st.data())
-def test_stretches_of_rows_come_to_what_their_rows_do(data: st.DataObject) -> None:
-    aggregates = data.draw(st.lists(st.sampled_from(TOTALLED), min_size=1, max_size=3))
-    lengths = data.draw(st.lists(st.integers(1, 4), max_size=5))
-    starts = np.cumsum([0, *lengths])
-    order = np.array(data.draw(st.permutations(range(int(starts[-1])))), np.int64)
-    columns, select, accumulators = {}, {}, []
-    for number, (aggregate, kind) in enumerate(aggregates):
-        column_type, some_values = VALUES[kind]
-        some_values = data.draw(st.sampled_from([some_values, some_values | st.none()]))
-        columns[f"x{number}"] = pa.array(
-            data.draw(st.lists(some_values, min_size=len(order), max_size=len(order))), column_type
-        )
-        select[f"x{number}"] = replace(aggregate, column=f"x{number}")
-        accumulators.append(bound(aggregate, column_type))
-    rows, pipeline = pa.table(columns), SimpleNamespace(select=select)
-    steps_at_once = totals(pipeline, rows, accumulators, order, starts)
-    function = StretchFunction(accumulators, operands(pipeline, rows.take(order)))
-    one_by_one = SelectFunction(accumulators, operands(pipeline, rows))
-
-    for step, (start, stop) in enumerate(pairwise(starts.tolist())):
-        stretch = RowStretch(
-            start, stop, tuple(None if total is None else total[step] for total in steps_at_once)
-        )
-        state = function.add_all(stretch, function.create_accumulator())
-        expected = reduce(
-            lambda state, row: one_by_one.add(row, state),
-            order[start:stop].tolist(),
-            one_by_one.create_accumulator(),
-        )
-        states = (expected, state, function.accumulator_of(stretch))
-        parts = [[a.encode(part) for a, part in zip(accumulators, state, strict=True)] for state in states]
-        assert repr(parts[0]) == repr(parts[1]) == repr(parts[2])
-
-
-def test_totals_of_integers_without_nulls_are_had_at_once() -> None:
-    rows, starts = pa.table({"x": [3, 1, 2]}), np.array([0, 1, 3])
-    select = {"n": agg.count(), "x": agg.sum("x"), "least": agg.min("x"), "some": agg.sum("x", where="x > 1")}
-    pipeline, accumulators = (
-        SimpleNamespace(select=select),
-        [bind(name, item, {"x": pa.int64()}) for name, item in select.items()],
-    )
-    assert totals(pipeline, rows, accumulators, np.array([1, 2, 0]), starts) == [
-        [1, 2],
-        [(1, 1), (2, 5)],
-        [1, 2],
-        None,
-    ]
-    huge = pa.table({"x": [2**62, 2**62, 0]})
-    assert totals(pipeline, huge, accumulators, np.array([2, 0, 1]), starts)[1] is None
 
 
 def test_count_without_a_column_counts_elements() -> None:

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 
 from slackwater.engine.aggregates import AggregatedColumn, AggregateForms, Columns, register
-from slackwater.engine.aggregates.accumulator import OneByOne
 from slackwater.engine.aggregates.table import AGGREGATES
 from slackwater.engine.columnar import ColumnarEngine
 from slackwater.engine.operator import OperatorEngine
@@ -32,7 +31,7 @@ WINDOW = TumblingEventTimeWindows.of(timedelta(milliseconds=100))
 RULES = model.Replay(0, 400, bound=20, tick=10, assigner=model.Tumbling(100, 0), allowed_lateness=100)
 
 
-class BitOr(OneByOne):
+class BitOr:
     """Accumulator: the bits of all values; None for no values."""
 
     parts = (("bits", pa.int64()),)

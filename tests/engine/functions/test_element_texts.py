@@ -4,14 +4,12 @@ from collections import namedtuple
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.engine.functions.element_texts import ElementTexts, join_lists
-from slackwater.windowing.evictors import TimestampedValue
 from slackwater.windowing.snapshot import JsonValues
 from tests.properties.search import searched
 
@@ -30,7 +28,6 @@ SCHEMA = pa.schema(
     ]
 )
 TEXTS = ElementTexts(Element, SCHEMA)
-TEXTS_WITH_TIMES = ElementTexts(Element, SCHEMA, keeps_times=True)
 JSON = JsonValues((Element,))
 MOMENTS = st.integers(-62_000_000_000_000_000, 253_000_000_000_000_000).map(
     lambda microseconds: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
@@ -60,45 +57,25 @@ def columns_of(elements):
     return pa.table(arrays, schema=SCHEMA)
 
 
-def times_of(elements):
-    return np.array([-7 * 10**12 + 3 * number for number in range(len(elements))], np.int64)
-
-
 @given(ELEMENTS)
 @searched(60, long=600)
 def test_texts_are_those_of_the_codec_and_come_back(elements):
-    texts = TEXTS.encode(columns_of(elements), times_of(elements))
+    texts = TEXTS.encode(columns_of(elements))
     assert texts.to_pylist() == [JSON.dumps(element) for element in elements]
     assert TEXTS.are_of_this_form(texts)
     assert repr(TEXTS.decode(texts).to_pylist()) == repr(columns_of(elements).to_pylist())
 
 
-@given(ELEMENTS)
-@searched(20, long=200)
-def test_texts_with_timestamps_are_those_of_the_codec_and_come_back(elements):
-    times = times_of(elements)
-    texts = TEXTS_WITH_TIMES.encode(columns_of(elements), times)
-    assert texts.to_pylist() == [
-        JSON.dumps(TimestampedValue(element, time))
-        for element, time in zip(elements, times.tolist(), strict=True)
-    ]
-    assert TEXTS_WITH_TIMES.are_of_this_form(texts) and not (elements and TEXTS.are_of_this_form(texts))
-    assert TEXTS_WITH_TIMES.times(texts).tolist() == times.tolist()
-    assert repr(TEXTS_WITH_TIMES.decode(texts).to_pylist()) == repr(columns_of(elements).to_pylist())
-
-
-@given(st.lists(ELEMENTS.filter(bool), max_size=4), st.booleans())
+@given(st.lists(ELEMENTS.filter(bool), max_size=4))
 @searched(30, long=300)
-def test_texts_of_lists_are_those_of_the_codec_and_come_apart(lists, with_times):
-    form = TEXTS_WITH_TIMES if with_times else TEXTS
+def test_texts_of_lists_are_those_of_the_codec_and_come_apart(lists):
     lists_of_texts = pa.array(
-        [form.encode(columns_of(elements), times_of(elements)).to_pylist() for elements in lists],
+        [TEXTS.encode(columns_of(elements)).to_pylist() for elements in lists],
         pa.list_(pa.string()),
     )
     texts = join_lists(lists_of_texts)
-    if not with_times:
-        assert [f"[{text}]" for text in texts.to_pylist()] == [JSON.dumps(elements) for elements in lists]
-    assert form.split(texts).to_pylist() == lists_of_texts.to_pylist()
+    assert [f"[{text}]" for text in texts.to_pylist()] == [JSON.dumps(elements) for elements in lists]
+    assert TEXTS.split(texts).to_pylist() == lists_of_texts.to_pylist()
 
 
 @pytest.mark.parametrize(

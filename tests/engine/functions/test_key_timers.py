@@ -3,7 +3,7 @@
 of Flink's InternalTimerServiceImpl, which calls what is registered meanwhile with the timers that are due.
 """
 
-from slackwater.engine.functions.key_timers import KeyTimers
+from slackwater.engine.functions.walk_context import KeyTimers
 from slackwater.windowing.windows import TimeWindow
 
 WINDOW = TimeWindow(0, 10)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from slackwater.engine.replaying.refires import drop_replaced_refires
+from slackwater.engine.replaying.results import drop_replaced_refires
 from slackwater.pipelines import DeltaSource, Pipeline, agg
 from slackwater.tables.schemas import TIME
 from slackwater.windowing import EventTimeSessionWindows, WatermarkStrategy

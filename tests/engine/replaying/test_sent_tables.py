@@ -11,10 +11,10 @@ import pytest
 
 from slackwater.engine.columnar import ColumnarEngine
 from slackwater.engine.operator import OperatorEngine
-from slackwater.engine.replaying import sent_tables
+from slackwater.engine.replaying import sent_elements
 from slackwater.engine.replaying.replay import Engine
 from slackwater.engine.replaying.results import mark_table, name_of
-from slackwater.engine.replaying.sent_tables import SentTables, divide
+from slackwater.engine.replaying.sent_elements import SentTables, divide
 from slackwater.engine.source.scan import Batches, SliceScan
 from slackwater.engine.transport.in_process import InProcess, MapTask, RangeTask
 from tests.model import records as model
@@ -73,7 +73,7 @@ def test_a_task_of_many_batches_sends_one_table_of_a_name_to_a_range(
     together, rows = run()
     assert together.batches > 20 and max(together.tables.values()) == 1
     assert {number for number, _ in together.tables} == set(range(RANGES))
-    monkeypatch.setattr(sent_tables, "MOST_WAITING_BYTES", 0)
+    monkeypatch.setattr(sent_elements, "MOST_WAITING_BYTES", 0)
     alone, rows_of_others = run()
     assert max(alone.tables.values()) > 5 and alone.batches == together.batches
     assert rows == rows_of_others

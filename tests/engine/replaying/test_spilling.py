@@ -137,7 +137,7 @@ def test_a_failure_leaves_no_directory(folder: Path, opened: list[int], limit: i
 
 
 def test_state_in_memory_is_one_part_and_state_on_disk_several(folder: Path) -> None:
-    owned, one_group = KeyRange.of_groups(3, 130), KeyRange.of_groups(5, 5)
+    owned, one_group = KeyRange.from_groups(3, 130), KeyRange.from_groups(5, 5)
     memory, disk = Spilling(1, 0), Spilling(0, 0)
     assert memory.parts(owned) == [owned]
     parts = disk.parts(owned)

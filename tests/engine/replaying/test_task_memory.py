@@ -16,7 +16,7 @@ import pytest
 from slackwater.engine.columnar import ColumnarEngine
 from slackwater.engine.columnar import range as columnar_range
 from slackwater.engine.operator import OperatorEngine
-from slackwater.engine.replaying import results, sent_tables
+from slackwater.engine.replaying import results, sent_elements
 from slackwater.engine.replaying.replay import Engine, Outcome
 from slackwater.engine.replaying.results import name_of
 from slackwater.engine.replaying.task_memory import (
@@ -77,7 +77,7 @@ def test_a_range_that_does_not_fit_is_merged_in_parts_and_leaves_the_same(
     monkeypatch.setattr(columnar_range, "parts_of", recorded_parts)
     pipeline = pipeline_of(RULES, purging=False)
     in_one_part = replay_pipeline(pipeline, EVENTS, RULES, [190], [1], engines=[ColumnarEngine()])
-    assert merged == [KeyRange.of_groups(0, 127)] * 2
+    assert merged == [KeyRange.from_groups(0, 127)] * 2
     parts = replay_pipeline(
         pipeline, EVENTS, RULES, [190], [1], file_rows=1, engines=[ColumnarEngine()], state_memory=[0]
     )
@@ -155,7 +155,7 @@ def test_rows_that_are_passed_on_become_files_before_more_are_taken(
     together, one_by_one = OneByOne(), OneByOne()
     in_one_part = run(together)
     assert (together.most_held, together.held) == ({"columnar": 20, "operator": 0}[engine.name] + 36, 0)
-    monkeypatch.setattr(sent_tables, "MOST_WAITING_BYTES", 0)
+    monkeypatch.setattr(sent_elements, "MOST_WAITING_BYTES", 0)
     monkeypatch.setattr(results, "PASSING_BYTES", 1)
     parts = run(one_by_one)
     assert one_by_one.most_held == one_by_one.largest == 18 and one_by_one.held == 0
@@ -181,7 +181,7 @@ def test_memory_is_that_of_the_process_and_not_of_the_one_that_started_it() -> N
 
 @pytest.mark.parametrize(("count", "number"), [(1, 1), (2, 2), (3, 4), (5, 8), (32, 32), (60, 60), (200, 60)])
 def test_parts_divide_the_key_groups_of_a_range(count: int, number: int) -> None:
-    owned = KeyRange.of_groups(40, 99)
+    owned = KeyRange.from_groups(40, 99)
     parts = parts_of(owned, count * rows_of_range(1), 1)
     assert [group for part in parts for group in part.key_groups] == [*range(40, 100)]
     assert len(parts) == number, "a power of two, but more than there are key groups only where that pays"
@@ -192,9 +192,9 @@ def test_parts_divide_the_key_groups_of_a_range(count: int, number: int) -> None
 
 @pytest.mark.parametrize(("rows", "number"), [(1 << 20, 1), (1 << 21, 2), (1 << 24, 16)])
 def test_parts_divide_a_key_group_of_many_rows(rows: int, number: int) -> None:
-    parts = parts_of(KeyRange.of_groups(7, 7), rows, 1024)
+    parts = parts_of(KeyRange.from_groups(7, 7), rows, 1024)
     assert len(parts) == number and {*parts[0].key_groups, *parts[-1].key_groups} == {7}
-    assert len(parts_of(KeyRange.of_groups(7, 7), rows, 1)) == rows // ROWS_WORTH_A_PART
+    assert len(parts_of(KeyRange.from_groups(7, 7), rows, 1)) == rows // ROWS_WORTH_A_PART
 
 
 def test_few_rows_are_one_range_many_keep_all_slots_busy_and_none_is_too_large() -> None:

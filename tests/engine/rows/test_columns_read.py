@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 
 from slackwater.engine.rows.columns_read import (
+    SourceColumnError,
     check_key_types,
     columns_read,
     element_columns,
 )
-from slackwater.engine.rows.source_roles import SourceColumnError
 from slackwater.pipelines import DeltaSource, agg
 from slackwater.windowing import (
     CountEvictor,

@@ -19,7 +19,7 @@ from slackwater.engine.rows.columns_read import (
     columns_read,
 )
 from slackwater.engine.rows.judge import Judge
-from slackwater.engine.rows.rows_as_json import as_json
+from slackwater.engine.rows.python_values import as_json
 from slackwater.engine.source.batches import SourceBatch
 from slackwater.pipelines import Pipeline
 from slackwater.windowing import (

@@ -45,12 +45,12 @@ def test_each_row_finds_its_key_again(texts: list[str], others: bool) -> None:
     groups = keys.groups(rows).tolist()
     expected = list(zip(groups, *(rows.column(name).to_pylist() for name in names), strict=True))
 
-    of_batch = KeyNumbers.of_batch(rows, keys)
+    of_batch = KeyNumbers.from_batch(rows, keys)
     assert pairs(of_batch, names) == expected
     assert np.all(np.diff(of_batch.groups) >= 0)
 
     parked = pa.table({KEY_GROUP: pa.array(groups, pa.int32()), **columns})
-    of_range = KeyNumbers.of_range(keys_of(parked, keys), keys)
+    of_range = KeyNumbers.from_range(keys_of(parked, keys), keys)
     assert pairs(of_range, names) == expected
     all_keys = list(
         zip(*(of_range.distinct.column(name).to_pylist() for name in (KEY_GROUP, *names)), strict=True)
@@ -74,10 +74,10 @@ def test_each_row_finds_its_integer_again(kind: pa.DataType, far: int) -> None:
     rows, keys = pa.table({"number": values}), Keys((("number", kind),), 128)
     groups = keys.groups(rows).tolist()
     expected = list(zip(groups, values.to_pylist(), strict=True))
-    assert pairs(KeyNumbers.of_batch(rows, keys), ["number"]) == expected
+    assert pairs(KeyNumbers.from_batch(rows, keys), ["number"]) == expected
 
     parked = pa.table({KEY_GROUP: pa.array(groups, pa.int32()), "number": values})
-    of_range = KeyNumbers.of_range(keys_of(parked, keys), keys)
+    of_range = KeyNumbers.from_range(keys_of(parked, keys), keys)
     assert pairs(of_range, ["number"]) == expected
     assert list(zip(*(column.to_pylist() for column in of_range.distinct.columns), strict=True)) == sorted(
         set(expected)
@@ -92,7 +92,7 @@ def test_entries_of_a_dictionary_that_no_row_has_are_no_keys() -> None:
         for places, names in zip([[0, 1, 0], [2, 1]], dictionaries, strict=True)
     ]
     groups = keys.groups(pa.table({"name": ["b", "a", "b", "b", "c"]}))
-    numbered = KeyNumbers.of_range(
+    numbered = KeyNumbers.from_range(
         pa.table({KEY_GROUP: pa.array(groups, pa.int64()), "name": pa.chunked_array(chunks)}), keys
     )
     assert sorted(numbered.distinct.column("name").to_pylist()) == ["a", "b", "c"]
@@ -105,7 +105,7 @@ def test_a_piece_of_the_rows_of_several_batches_takes_along_its_own_keys_only() 
     tables = []
     for number, names in enumerate(batches):
         rows = pa.table({"name": names, "batch": [number] * len(names)})
-        numbered = KeyNumbers.of_batch(rows, keys)
+        numbered = KeyNumbers.from_batch(rows, keys)
         order = np.argsort(numbered.numbers, kind="stable")
         tables.append(with_keys(rows.take(pa.array(order)), numbered.numbers[order], numbered.distinct))
     all_rows = pa.concat_tables(tables).unify_dictionaries().combine_chunks()

@@ -56,7 +56,7 @@ def test_parts_hold_every_place_of_a_range_once(
 
 
 def test_a_range_names_the_groups_that_have_keys_in_it() -> None:
-    whole, within = KeyRange.of_groups(3, 5), KeyRange(3 * PLACES + 1, 5 * PLACES)
+    whole, within = KeyRange.from_groups(3, 5), KeyRange(3 * PLACES + 1, 5 * PLACES)
     assert [*whole.key_groups] == [3, 4, 5] and not whole.divides_groups
     assert [*within.key_groups] == [3, 4] and within.divides_groups
     assert whole.covers(within) and not within.covers(whole)
@@ -66,4 +66,4 @@ def test_a_range_names_the_groups_that_have_keys_in_it() -> None:
 def test_a_file_of_a_part_of_a_group_names_its_range(name: str) -> None:
     within = KeyRange(3 * PLACES + 1, 5 * PLACES - 77)
     assert KeyRange.in_name(f"run_id=-places-1-2-/{name.format(within.label)}") == within
-    assert KeyRange.in_name(f"run_id=-places-1-2-/{name.format(KeyRange.of_groups(3, 5).label)}") is None
+    assert KeyRange.in_name(f"run_id=-places-1-2-/{name.format(KeyRange.from_groups(3, 5).label)}") is None

@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slackwater.engine.rows.source_roles import SourceColumnError, check_roles
+from slackwater.engine.rows.columns_read import SourceColumnError, check_roles
 from slackwater.pipelines import DeltaSource
 from tests.engine.source.arrivals import TIME
 

@@ -7,8 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from slackwater.engine.source.file_list import list_files
-from slackwater.engine.source.foreign_tables import FolderIsTable
+from slackwater.engine.source.file_list import FolderIsTable, list_files
 
 ROWS = pa.table({"n": [1, 2, 3, 4], "day": ["a", "a", "b", "b"]})
 

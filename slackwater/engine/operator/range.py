@@ -107,10 +107,8 @@ class RangeWork(ABC, Generic[Runner]):
                     self._feed_all(runner, spilling)
                     runner.finish(self.replay.scan.to_ms)
                 with collector_resting():
-                    output = {
-                        "panes": self.pane_table(runner),
-                        **side_tables(self.pipeline, self.owners, runner.side_rows),
-                    }
+                    output = {"panes": self.pane_table(runner)}
+                    output |= side_tables(self.pipeline, self.owners, runner.side_rows)
                     late_elements = self.late_table(runner)
                 rows_read = read_counts(self.rows, self.replay.scan.from_ms)
                 counts = {**runner.counts(), **runner.assignments(), **rows_read}

@@ -65,7 +65,6 @@ MOMENTS: dict[str, tuple[type, str, bool, str | None]] = {
 WRITES: tuple[tuple[Any, str], ...] = (
     (PendingCommit, "write"),
     (written_files, "write_sealed"),
-    (Folder, "overwrite"),
     (DeltaTable, "create_checkpoint"),
     (DeltaTable, "vacuum"),
 )

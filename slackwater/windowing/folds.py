@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 
@@ -35,19 +35,6 @@ class AggregateFunction:
     def merge(self, a: Any, b: Any) -> Any:
         """The accumulator of both, called when sessions merge; `a` may be changed in place and returned."""
         raise NotImplementedError
-
-
-class BulkAggregateFunction(AggregateFunction):
-    """An aggregate that adds many elements in one call, in any order, and never raises."""
-
-    def add_all(self, values: Sequence[Any], accumulator: Any) -> Any:
-        """The same as calling `add` for each value."""
-        for value in values:
-            accumulator = self.add(value, accumulator)
-        return accumulator
-
-    def accumulator_of(self, values: Sequence[Any]) -> Any:
-        return self.add_all(values, self.create_accumulator())
 
 
 class CallableReduce(ReduceFunction):

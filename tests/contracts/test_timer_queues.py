@@ -136,23 +136,6 @@ def test_the_order_stays_when_removals_and_insertions_mix(make: MakeQueue) -> No
     assert [timer[0] for timer in polled_timers] == sorted(timer[0] for timer in present)
 
 
-def test_timers_polled_in_rows_are_those_polled_one_by_one(make: MakeQueue) -> None:
-    queue, other, timers = make(), make(), random_timers(5)
-    for timer in timers[::2]:
-        queue.add(*timer)
-        other.add(*timer)
-    for limit in (-15, 3, 2**63 - 1):
-        assert queue.poll_due(limit) == other.poll_due(limit)
-        rows = list(iter(lambda limit=limit: queue.poll_together(limit), None))  # type: ignore[misc]
-        assert [(time, *owner) for time, owners in rows for owner in owners] == drain(other, limit)
-        assert all(owners for _, owners in rows)
-        for timer in timers[1::2]:
-            queue.add(*timer)
-            other.add(*timer)
-        assert sorted(queue) == sorted(other)
-        assert (len(queue), queue.head_timestamp()) == (len(other), other.head_timestamp())
-
-
 def test_only_what_is_due_is_polled(make: MakeQueue) -> None:
     queue = make()
     assert queue.poll_due(2**63 - 1) is None

@@ -31,8 +31,6 @@ from slackwater import (
     WindowAssigner,
 )
 from slackwater.windowing.assigners import Grid
-from slackwater.windowing.order_modes import OrderMode
-from slackwater.windowing.runtime.shared_windows import takes_together
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 HOUR_MS, MINUTE_MS = 3_600_000, 60_000
@@ -218,14 +216,6 @@ def test_sessions_tell_their_gap_and_merge_on_touch_unless_a_subclass_merges_its
 def test_an_evictor_of_a_user_may_look_at_elements() -> None:
     assert not CountEvictor.of(3).looks_at_elements
     assert EvictorOfMarked.of(3).looks_at_elements
-
-
-@pytest.mark.parametrize("wrap", [lambda trigger: trigger, PurgingTrigger.of])
-def test_elements_go_in_together_where_nobody_looks_before_the_last_instant(wrap: Any) -> None:
-    assert takes_together(TUMBLING, wrap(EventTimeTrigger()), OrderMode.ROCKSDB)
-    assert not takes_together(TUMBLING, wrap(EagerTrigger()), OrderMode.ROCKSDB)
-    assert not takes_together(TUMBLING, wrap(DeafTrigger()), OrderMode.ROCKSDB)
-    assert not takes_together(ShiftedWindows.of(HOUR), wrap(EventTimeTrigger()), OrderMode.ROCKSDB)
 
 
 def test_the_global_window_is_no_grid() -> None:

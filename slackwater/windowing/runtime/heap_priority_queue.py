@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 from slackwater.windowing.java import expected_size_capacity, grown_table, hash_order, long_hash, wrap_int
 from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.own_windows import java_hash
-from slackwater.windowing.runtime.timer_queue import EMPTY_PRIORITY, Owner, Timer
+from slackwater.windowing.runtime.timer_queue import EMPTY_PRIORITY, Timer
 
 
 class HeapElement(Protocol):
@@ -158,10 +158,6 @@ class HeapPriorityQueueSet:
         timer = head.timer
         del self._groups[self._key_group_of(timer[1])].by_timer[timer]
         return timer
-
-    def poll_together(self, limit: int) -> tuple[int, Sequence[Owner]] | None:
-        timer = self.poll_due(limit)
-        return None if timer is None else (timer[0], [timer[1:]])
 
     def snapshot(self, key_group: int) -> list[Timer]:
         """In the order of the heap's array (Flink: KeyGroupPartitioner over the array)."""

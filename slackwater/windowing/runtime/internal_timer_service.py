@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Protocol
 
@@ -11,7 +11,7 @@ from slackwater.windowing.key_groups import KeyGroupIndex
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.processing_time_service import ProcessingTimeService, ScheduledTimer
 from slackwater.windowing.runtime.operator_storage import IN_MEMORY, OperatorStorage
-from slackwater.windowing.runtime.timer_queue import EMPTY_PRIORITY, Owner, Timer, TimerQueue
+from slackwater.windowing.runtime.timer_queue import EMPTY_PRIORITY, Timer, TimerQueue
 from slackwater.windowing.state.backend import UndoJournal
 
 
@@ -25,7 +25,6 @@ class Triggerable(Protocol):
     def on_processing_time(self, timestamp: int, key: Any, namespace: Any) -> None: ...
 
 
-TakeDue = Callable[[int, Sequence[Owner]], None]
 RegisterTimer = Callable[[int, Any, Any], None]
 
 
@@ -63,7 +62,6 @@ class InternalTimerService:
         self.event_timers = event_timers
         self.current_watermark = LONG_MIN
         self.has_gone_back = False
-        self._take_due: TakeDue | None = None
         self._physical: ScheduledTimer | None = None
         # Bound here, because these two are called for every element.
         self.register_event_time_timer: RegisterTimer = (
@@ -88,23 +86,11 @@ class InternalTimerService:
         """Delete the timer. The physical one stays: it finds nothing due and is registered anew."""
         self._remove_undoably(self.processing_timers, timestamp, key, namespace)
 
-    def deliver_together(self, take_due: TakeDue) -> None:
-        """Call `take_due` once for all due event timers of one time, their owners in order, in place of
-        `on_event_time`. It must neither register nor delete due timers.
-        """
-        self._take_due = take_due
-
     def advance_watermark(self, timestamp: int) -> None:
         """Set the watermark, then call every event timer <= it, also those registered meanwhile."""
         if timestamp < self.current_watermark:
             self.has_gone_back = True
         self.current_watermark = timestamp
-        take_due = self._take_due
-        if take_due is not None:
-            poll_together = self.event_timers.poll_together
-            while (due := poll_together(timestamp)) is not None:
-                take_due(*due)
-            return
         target, poll_due = self._target, self.event_timers.poll_due
         while (timer := poll_due(timestamp)) is not None:
             target.current_key = timer[1]

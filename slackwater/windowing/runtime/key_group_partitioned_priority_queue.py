@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, Protocol
 
 from slackwater.windowing.key_groups import KeyGroupRange
@@ -102,12 +102,6 @@ class KeyGroupTimers:
             self._drop_bucket(timestamp)
         return (timestamp, key, namespace)
 
-    def poll_together(self) -> list[Owner]:
-        """Remove all timers of the first one's time and return their owners in order."""
-        owners = self._owners(self.buckets[self.priority])
-        self._drop_bucket(self.priority)
-        return owners
-
     def timers_in_order(self) -> Iterator[Timer]:
         for timestamp in sorted(self.buckets):
             for key, namespace in self._owners(self.buckets[timestamp]):
@@ -185,9 +179,6 @@ class KeyGroupQueue(Protocol):
     def poll(self) -> Timer:
         """Remove and return the first timer; there must be one."""
 
-    def poll_together(self) -> list[Owner]:
-        """Remove timers of the first one's time, at least that one, and return their owners in order."""
-
     def timers_in_order(self) -> Iterator[Timer]: ...
 
 
@@ -242,15 +233,6 @@ class KeyGroupPartitionedPriorityQueue:
         if group.priority != timer[0]:
             self._heap.adjust(group)
         return timer
-
-    def poll_together(self, limit: int) -> tuple[int, Sequence[Owner]] | None:
-        group = self._heap.peek()
-        if group is None or group.priority > limit:
-            return None
-        timestamp, owners = group.priority, group.poll_together()
-        if group.priority != timestamp:
-            self._heap.adjust(group)
-        return timestamp, owners
 
     def snapshot(self, key_group: int) -> list[Timer]:
         return list(self._groups[key_group - self._first_key_group].timers_in_order())

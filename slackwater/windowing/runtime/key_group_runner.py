@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, Unpack
 
-from slackwater.windowing.errors import WindowingError
 from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.runtime.keyed_operator import OperatorOptions
 from slackwater.windowing.runtime.operator_snapshot import OpenWindow, OperatorSnapshot
@@ -83,24 +82,6 @@ class KeyGroupRunner(SliceRunner):
 
     def _is_collected(self, last_instant: int) -> bool:
         return last_instant + self._lateness_ms <= self._log.watermark or last_instant <= self._collected_mark
-
-    def process_elements(
-        self, key: Any, values: Sequence[Any], timestamps: Sequence[int], arrival: int, until: int
-    ) -> None:
-        """Several elements, arriving from `arrival` to `until`; see SharedWindows.process_elements."""
-        self._move_time_to(arrival)
-        shared_windows = self._operator.shared_windows
-        assert shared_windows is not None
-        try:
-            shared_windows.process_elements(key, values, timestamps, until)
-        except WindowingError:
-            self._log.elements_processed += shared_windows.elements_taken
-            raise
-        self._log.elements_processed += len(values)
-
-    def add_key_groups(self, key_groups: Iterable[tuple[Any, int]]) -> None:
-        """Cache (key, key group) pairs that the caller has computed for many keys at once, unchecked."""
-        self._operator.key_groups.update(key_groups)
 
     def counts(self) -> dict[str, int]:
         tally, common = self._log.tally, super().counts()

@@ -48,9 +48,6 @@ class WindowListener(Protocol):
     def element_added(self, key: Any, window: Window, value: Any, timestamp: int | None) -> None:
         """An element was added to the contents of a window (the merged one); the trigger is asked next."""
 
-    def elements_added(self, key: Any, window: Window, number: int, until: int) -> None:
-        """`number` elements were added at once; the last of them arrives at `until`."""
-
     def element_skipped(
         self,
         key: Any,

@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from slackwater.windowing.runtime.timer_queue import EMPTY_PRIORITY, Owner, Timer
+from slackwater.windowing.runtime.timer_queue import EMPTY_PRIORITY, Timer
 from slackwater.windowing.state.rocksdb.rows import RowLayout, key_group_start, timer_timestamp
 
 _NO_VALUE = b""
@@ -104,10 +104,6 @@ class RocksDBCachingPriorityQueueSet:
             self._seek_hint = row
         self._update_head()
         return self._read(row)
-
-    def poll_together(self) -> list[Owner]:
-        _, key, namespace = self.poll()
-        return [(key, namespace)]
 
     def timers_in_order(self) -> Iterator[Timer]:
         return map(self._read, self._rows_in_order())

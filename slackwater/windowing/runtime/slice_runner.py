@@ -185,12 +185,6 @@ class SliceRunner:
         """Counts of (element, window) assignments by outcome; empty without windows."""
         return {}
 
-    def _move_time_to(self, arrival: int) -> None:
-        if self._next_tick_end <= arrival:
-            self._emit_watermarks_until(arrival)
-        if arrival != self._log.clock:
-            self._move_clock(arrival)
-
     def _emit_watermarks_until(self, moment: int) -> None:
         """Emit the watermarks of ticks that end by `moment`, each with the clock at the tick's end."""
         while self._next_tick_end <= moment:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, Protocol, TypeAlias
 
 Timer: TypeAlias = tuple[int, Any, Any]
@@ -25,11 +25,6 @@ class TimerQueue(Protocol):
 
     def poll_due(self, limit: int) -> Timer | None:
         """Remove and return the next timer, if its timestamp is <= limit."""
-
-    def poll_together(self, limit: int) -> tuple[int, Sequence[Owner]] | None:
-        """Remove and return the next timers with one timestamp <= limit: (timestamp, owners in firing order).
-        The next call may return more of that timestamp.
-        """
 
     def __contains__(self, timer: Timer) -> bool: ...
 

@@ -170,33 +170,20 @@ class WindowLog(OperatorLog):
         self.lives.setdefault(window, {})[key] = life
 
     def element_added(self, key: Any, window: Window, value: Any, timestamp: int | None) -> None:
-        lives = self.lives.get(window)
-        life = None if lives is None else lives.get(key)
-        if life is None or life.first_arrival is None or life.last_arrival is None:
-            self.elements_added(key, window, 1, self.clock)
-            return
         self.assignments_added += 1
-        life.elements += 1
-        life.unfired_elements += 1
-        if life.last_arrival < self.clock:
-            life.last_arrival = self.clock
-
-    def elements_added(self, key: Any, window: Window, number: int, until: int) -> None:
-        self.assignments_added += number
-        lives = self.lives.get(window)
+        lives, clock = self.lives.get(window), self.clock
         life = None if lives is None else lives.get(key)
         if life is None:
             self.tally.windows_opened += 1
-            life = WindowLife(
-                elements=number, unfired_elements=number, first_arrival=self.clock, last_arrival=until
-            )
+            life = WindowLife(elements=1, unfired_elements=1, first_arrival=clock, last_arrival=clock)
             self.open_window(key, window, life)
             return
-        life.elements += number
-        life.unfired_elements += number
-        life.last_arrival = until if life.last_arrival is None else max(until, life.last_arrival)
+        life.elements += 1
+        life.unfired_elements += 1
+        if life.last_arrival is None or life.last_arrival < clock:
+            life.last_arrival = clock
         if life.first_arrival is None:
-            life.first_arrival = self.clock
+            life.first_arrival = clock
 
     def element_skipped(
         self,

@@ -32,7 +32,6 @@ from slackwater.windowing.runtime.keyed_operator import Domain, KeyedOperator, O
 from slackwater.windowing.runtime.merging_windows import MergingWindows, MergingWindowSet
 from slackwater.windowing.runtime.operator_output import FiredBy, OperatorOutput, SkipReason, WindowListener
 from slackwater.windowing.runtime.operator_storage import IN_MEMORY, OperatorStorage
-from slackwater.windowing.runtime.shared_windows import SharedWindows, takes_together
 from slackwater.windowing.runtime.window_ends import WindowEnds, delete_cleanup_timer
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
 from slackwater.windowing.triggers import TriggerResult
@@ -53,7 +52,6 @@ class WindowOperator(KeyedOperator):
 
     Attributes:
         late_records_dropped: Flink's numLateRecordsDropped.
-        shared_windows: takes elements together, where assigner and trigger allow it; None elsewhere.
     """
 
     def __init__(
@@ -97,23 +95,6 @@ class WindowOperator(KeyedOperator):
         self._assign = checked_windows(config.assigner.bind(self._context), config.assigner.window_type)
         # The newest value, reused: many timers in a row have one timestamp.
         self._fired_by = FiredBy("event", LONG_MIN)
-        self.shared_windows: SharedWindows | None = None
-        if takes_together(config.assigner, config.trigger, self.order_mode):
-            self.shared_windows = self._windows_taken_together(config)
-
-    def _windows_taken_together(self, config: WindowOperatorConfig) -> SharedWindows:
-        shared_windows = SharedWindows(
-            self,
-            config,
-            contents=self._contents,
-            timers=self.timer_service,
-            context=self._context,
-            ends=self._ends,
-            listener=self._listener,
-            assign=self._assign,
-        )
-        self.timer_service.deliver_together(shared_windows.on_event_times)
-        return shared_windows
 
     def _merging_windows(self, config: WindowOperatorConfig) -> MergingWindows | None:
         if not isinstance(config.assigner, MergingWindowAssigner):
@@ -298,7 +279,7 @@ class WindowOperator(KeyedOperator):
                     key, window, by, contents is not None or self._contents.contains(key, state_window)
                 )
             if contents is not None:
-                self.emit_contents(key, window, state_window, contents)
+                self._emit_contents(key, window, state_window, contents)
             if self._listener is not None:
                 self._listener.firing_ended(key, window)
             if transaction is not None:
@@ -308,9 +289,9 @@ class WindowOperator(KeyedOperator):
             if self._listener is not None:
                 self._listener.window_purged(key, window)
 
-    def emit_contents(self, key: Any, window: Window, state_window: Window, contents: Any) -> None:
-        """Emit the rows of a firing; also called by SharedWindows. The function gets a copy of a list in
-        memory; a long list in RocksDB is read as it iterates. An evictor evicts before and after it.
+    def _emit_contents(self, key: Any, window: Window, state_window: Window, contents: Any) -> None:
+        """Emit the rows of a firing. The function gets a copy of a list in memory; a long list in RocksDB is
+        read as it iterates. An evictor evicts before and after it.
         """
         if self._evictor is None:
             is_copied = self._are_contents_listed and type(contents) is list
@@ -360,14 +341,14 @@ class WindowOperator(KeyedOperator):
     ) -> None:
         self._contents.clear(key, state_window)
         self._trigger.clear(window, self._context)
-        self.forget(window)
+        self._forget(window)
         if sessions is not None:
             sessions.retire_window(window)
         if self._listener is not None:
             self._listener.window_cleared(key, window)
 
-    def forget(self, window: Window) -> None:
-        """Call the function's `clear` for a collected window; also called by SharedWindows."""
+    def _forget(self, window: Window) -> None:
+        """Call the function's `clear` for a collected window."""
         self._window_context.window = window
         self._function.clear(self._window_context)
 

@@ -57,8 +57,8 @@ class InternalState:
     not change it); None without an entry. A list may be any sequence: a long one in RocksDB is read as it is
     iterated. These kinds have `merge_namespaces` and `add`, which folds or appends: reducing and aggregating
     state take None for clear. `add` returns False if there was an entry before; a back end that would have to
-    look returns True. List and (of a BulkAggregateFunction) aggregating state have `add_all`: `add` for each
-    value, none None. Map state has `get_entry`, `put_entry`, `remove_entry` and `items`.
+    look returns True. List state has `add_all`: `add` for each value, none None. Map state has `get_entry`,
+    `put_entry`, `remove_entry` and `items`.
     """
 
     def __init__(self, descriptor: StateDescriptor, merges_target_first: bool) -> None:

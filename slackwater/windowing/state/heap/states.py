@@ -6,7 +6,6 @@ import copy
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from slackwater.windowing.folds import BulkAggregateFunction
 from slackwater.windowing.state.backend import (
     InternalAggregatingState,
     InternalListState,
@@ -187,20 +186,3 @@ class HeapAggregatingState(HeapState, InternalAggregatingState):
         else:
             self.put_raw(key, namespace, self._add(value, copy.deepcopy(accumulator)))
         return False
-
-    def add_all(self, key: Any, namespace: Any, values: Sequence[Any]) -> bool:
-        aggregate = self.descriptor.aggregate
-        assert isinstance(aggregate, BulkAggregateFunction)
-        rows = self.rows.get(namespace)
-        accumulator = None if rows is None else rows.get(key)
-        is_new = accumulator is None
-        accumulator = (
-            aggregate.accumulator_of(values)
-            if is_new
-            else aggregate.add_all(values, self.get_own(key, namespace))
-        )
-        if rows is None or self._journal is not None:
-            self.put_raw(key, namespace, accumulator)
-        else:
-            rows[key] = accumulator
-        return is_new

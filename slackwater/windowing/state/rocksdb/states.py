@@ -4,10 +4,9 @@ fresh copy; with a journal each change notes how to undo it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from slackwater.windowing.folds import BulkAggregateFunction
 from slackwater.windowing.key_groups import MAX_KEY_GROUPS
 from slackwater.windowing.state.backend import (
     InternalAggregatingState,
@@ -114,11 +113,7 @@ class RocksDBReducingState(_RocksDBMergingState, InternalReducingState):
 
 
 class RocksDBAggregatingState(_RocksDBMergingState, InternalAggregatingState):
-    def add_all(self, key: Any, namespace: Any, values: Sequence[Any]) -> bool:
-        old, aggregate = self.get_raw(key, namespace), self.descriptor.aggregate
-        assert isinstance(aggregate, BulkAggregateFunction)
-        self.put_raw(key, namespace, aggregate.add_all(values, self._create() if old is None else old))
-        return old is None
+    pass
 
 
 ALL_KEY_GROUPS: Final = (key_group_start(0), key_group_start(MAX_KEY_GROUPS))

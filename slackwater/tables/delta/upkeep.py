@@ -23,7 +23,7 @@ from slackwater.tables.errors import CommitConflict
 _ROWS_AT_ONCE = 1 << 17
 # Rows of a clustered table are divided anew as many as fill so many files.
 _FILES_AT_ONCE = 4
-_WEEK_HOURS = 7 * 24
+KEPT_HOURS = 7 * 24
 # How often a compaction is tried again because somebody else has committed meanwhile.
 _TRIES = 20
 
@@ -195,7 +195,7 @@ class TableUpkeep:
         """
         table = self.folder.open().as_delta_rs()
         try:
-            return len(table.vacuum(_WEEK_HOURS, is_dry, full=True))
+            return len(table.vacuum(KEPT_HOURS, is_dry, full=True))
         except DeltaError:  # it asks for more
             return len(table.vacuum(dry_run=is_dry, full=True))
 

@@ -6,6 +6,7 @@ import pytest
 from deltalake import DeltaTable
 
 from slackwater.engine.source.file_record import FileRecord, RecordedFile
+from slackwater.tables.delta import upkeep
 
 
 def recorded_file(number: int) -> RecordedFile:
@@ -13,8 +14,9 @@ def recorded_file(number: int) -> RecordedFile:
 
 
 @pytest.mark.slow
-def test_dead_files_of_a_record_go(tmp_path: Path) -> None:
+def test_dead_files_of_a_record_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its files count as dead at once here, not after a week."""
+    monkeypatch.setattr(upkeep, "KEPT_HOURS", 0)
     uri, versions = str(tmp_path / "record"), 100
     FileRecord(uri).add(1, [recorded_file(1)])
     DeltaTable(uri).alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 0 seconds"})

@@ -141,7 +141,7 @@ def check_durations(subject: str, declarations: Mapping[str, object]) -> None:
             if length_ms > duration_ms(LONGEST):
                 raise PipelineError(
                     subject,
-                    f"{name} has a {part.removesuffix('_ms')} of {length_ms // duration_ms(_DAY):,} days; it "
+                    f"the {part.removesuffix('_ms')} of {name} is {length_ms // duration_ms(_DAY):,} days; it "
                     f"is at most {LONGEST.days:,} days",
                 )
 

@@ -308,7 +308,7 @@ REFUSED_DECLARATIONS: list[tuple[dict[str, Any], str]] = [
     ({"slice": timedelta(microseconds=1500)}, "durations are whole milliseconds"),
     ({"allowed_lateness": timedelta.max - timedelta(microseconds=999_999)}, "it is at most 366,000 days"),
     *(
-        ({name: value}, f"{name} has a {part} of [0-9,]+ days; it is at most 366,000 days")
+        ({name: value}, f"the {part} of {name} is [0-9,]+ days; it is at most 366,000 days")
         for name, value, part in (
             ("watermarks", WatermarkStrategy.bounded_out_of_orderness(2000 * YEAR), "out_of_orderness"),
             ("watermarks", WatermarkStrategy.monotonous().with_idleness(2000 * YEAR), "idle_timeout"),

@@ -141,8 +141,8 @@ def check_durations(subject: str, declarations: Mapping[str, object]) -> None:
             if length_ms > duration_ms(LONGEST):
                 raise PipelineError(
                     subject,
-                    f"the {part.removesuffix('_ms')} of {name} is {length_ms // duration_ms(_DAY):,} days; it "
-                    f"is at most {LONGEST.days:,} days",
+                    f"the {part.removesuffix('_ms')} of {name} is {length_ms // duration_ms(_DAY):,} days; "
+                    f"it is at most {LONGEST.days:,} days",
                 )
 
 

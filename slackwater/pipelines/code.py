@@ -55,7 +55,7 @@ def _imported_modules(file: str, source: bytes) -> Iterator[str]:
     except (SyntaxError, ValueError):  # a file that is no Python imports nothing
         return
     package = module.split(".") if file.endswith("__init__.py") else module.split(".")[:-1]
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -63,6 +63,16 @@ def _imported_modules(file: str, source: bytes) -> Iterator[str]:
             base = [*parents, *([node.module] if node.module else [])]
             yield ".".join(base)
             yield from (".".join([*base, alias.name]) for alias in node.names)
+
+
+def _statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """All statements below `tree`. Expressions, of which a text has ten times as many, hold no imports."""
+    queue = [tree]
+    while queue:
+        node = queue.pop()
+        yield node
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            queue += getattr(node, part, ())
 
 
 def _module(path: str) -> str:
@@ -99,7 +109,7 @@ def defining_modules(module: ModuleType, importers: Collection[str] = ()) -> dic
 def _imported_by(module: ModuleType) -> list[ModuleType]:
     """The modules that the text of a loaded module imports, as this process has them."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(Path(str(module.__file__)).read_bytes())):
+    for node in _statements(ast.parse(Path(str(module.__file__)).read_bytes())):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

@@ -120,15 +120,15 @@ class Registry(Mapping[str, Pipeline]):
         return code_hash(product_version(), self._files(name))
 
     def sources(self, name: str) -> list[Path]:
-        """The files that enter the code hash: the one that defines the pipeline and, unless it is an example,
-        the user's files that it imports.
+        """The files that enter the code hash: the one that defines the pipeline and the user's files that it
+        imports; our own are covered by our version.
         """
         return sorted(self._files(name).values())
 
     def _files(self, name: str) -> dict[str, Path]:
         module = self._modules[self[name].name]
         module_file = Path(str(module.__file__))
-        if module.__name__ in EXAMPLES:
+        if _top(module.__name__.replace(".", "/")) == _OWN_PACKAGE:
             return {module_file.name: module_file}
         files = _files_of_module(module)
         own_name = next((name for name, path in files.items() if path == module_file), None)

@@ -111,6 +111,10 @@ def test_a_pipeline_of_the_same_folder_is_edited_renamed_or_imported_without_a_c
         ("from a import b, a_name", "a/__init__ a/b/__init__"),
         ("from a import *", "a/__init__"),
         ("def f():\n    if f:\n        import single", "single"),
+        ("try:\n    pass\nexcept Exception:\n    import single", "single"),
+        ("try:\n    pass\nfinally:\n    with open(0):\n        import single", "single"),
+        ("for x in ():\n    pass\nelse:\n    class A:\n        import single", "single"),
+        ("match 1:\n    case 1:\n        import single", "single"),
         ("from . import sibling", "sibling"),
         ("import single, single as x, os.path", "single"),
         (

@@ -123,7 +123,7 @@ def require_same(case: Case, engine: str) -> None:
     try:
         mismatch = play_case(case, engine)
     except TraceError as error:
-        assume("Flink loses what a session holds" not in str(error))  # equal windows of dynamic gaps
+        assume("Flink loses what a window holds" not in str(error))  # equal windows of dynamic gaps
         raise
     assert mismatch is None
 

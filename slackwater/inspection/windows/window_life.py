@@ -362,5 +362,6 @@ def _points_of_runs(
     for run in runs:
         yield run.slice_start, run.watermark_in
         yield run.slice_end, run.watermark_out
-        if None not in (cleanup_time, run.watermark_out) and run.watermark_out >= cleanup_time:  # type: ignore[operator]
+        watermark = run.watermark_out
+        if cleanup_time is not None and watermark is not None and watermark >= cleanup_time:
             return

@@ -17,6 +17,8 @@ from tests.integration.facts import assert_as_model, assert_corrections_make_pub
 from tests.integration.stored import Row, StoredTables
 from tests.model.flights import ms
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -96,7 +98,6 @@ def daily(spark: "SparkSession", flights: Path, tmp_path_factory: pytest.TempPat
     return StoredTables(warehouse, "departures")
 
 
-@pytest.mark.slow
 def test_four_daily_slices_leave_what_the_model_says(daily: StoredTables) -> None:
     assert_as_model(daily, TO)
     assert_corrections_make_published(daily)
@@ -140,7 +141,6 @@ def test_one_slice_over_everything_is_the_same(daily: StoredTables, flights: Pat
     )
 
 
-@pytest.mark.slow
 def test_a_cut_inside_a_tick_parks_the_unfinished_tick(
     spark: "SparkSession", flights: Path, tmp_path: Path
 ) -> None:
@@ -151,7 +151,6 @@ def test_a_cut_inside_a_tick_parks_the_unfinished_tick(
     assert (whole["unfinished_tick_start"], whole["clock"]) == (ms("2013-01-02T10:00"), ms(to))
 
 
-@pytest.mark.slow
 def test_january_is_what_the_model_says(spark: "SparkSession", tmp_path: Path) -> None:
     assert (
         here("examples", "load", "departures", "--from", FROM, "--to", "2013-02-01", "--warehouse", tmp_path)

@@ -3,6 +3,7 @@ log's statistics. A dataset over every file, each with its bounds as an expressi
 a table has lived. Knows no table by name.
 """
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -290,7 +291,8 @@ def _may_hold(actions: pa.Table, within: Within) -> pa.Array:
         lower, upper = widen_bounds(lower, upper)
     may_hold = pa.array([True] * actions.num_rows, pa.bool_())
     for bound, is_wide_enough, value in ((lower, pc.less_equal, greatest), (upper, pc.greater_equal, least)):
-        if value is not None:
+        # NaN, as a limit, is greater than every number for SQL, and compares with nothing for Arrow.
+        if value is not None and not (isinstance(value, float) and math.isnan(value)):
             holds = is_wide_enough(bound, pa.scalar(value, bound.type))
             may_hold = pc.and_(may_hold, pc.fill_null(holds, not is_partition))
     return may_hold

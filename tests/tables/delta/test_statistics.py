@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from slackwater.tables.delta.folder import Folder
@@ -75,6 +75,7 @@ columns = st.sampled_from(sorted(PRUNED)).flatmap(
 
 @settings(max_examples=60, deadline=None)
 @given(columns)
+@example(("ratio", [[0.0], [1.0]], 0.0, math.nan))
 def test_files_that_are_passed_over_hold_no_rows_within_the_bounds(
     drawn: tuple[str, list[list[Any]], Any, Any],
 ) -> None:

@@ -2,7 +2,7 @@
 
 DuckDB parses the text and computes the values, so that both agree. An expression consists of the nodes and
 functions below and no others; each of them depends on its row alone. An expression knows no types;
-`slackwater.engine.rows.expressions` binds it to a source.
+`slackwater.engine.expressions` binds it to a source.
 """
 
 import json

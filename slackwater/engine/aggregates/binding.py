@@ -8,8 +8,8 @@ import pyarrow as pa
 from slackwater.engine.aggregates.accumulator import Accumulator, ColumnarAggregate, Columns
 from slackwater.engine.aggregates.count import Count
 from slackwater.engine.aggregates.table import AGGREGATES, COLUMN_FAMILIES, AggregatedColumn
+from slackwater.engine.expressions import bind_condition, rows_that_meet
 from slackwater.engine.rows.columns_read import columns_read
-from slackwater.engine.rows.expressions import bind_condition, rows_that_meet
 from slackwater.pipelines import Aggregate, Pipeline
 from slackwater.pipelines.errors import PipelineError
 from slackwater.pipelines.expressions import Expression

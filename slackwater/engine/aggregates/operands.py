@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.engine.aggregates.first_or_last import order_rank
+from slackwater.engine.expressions import bind_condition, rows_that_meet
 from slackwater.engine.rows.columns_read import ARRIVAL, EVENT, columns_read
-from slackwater.engine.rows.expressions import bind_condition, rows_that_meet
 from slackwater.engine.rows.python_values import to_python
 from slackwater.pipelines import Aggregate, Pipeline
 from slackwater.windowing.snapshot import row_digests

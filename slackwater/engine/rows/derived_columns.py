@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slackwater.engine.rows.expressions import type_of, values_of
+from slackwater.engine.expressions import type_of, values_of
 from slackwater.pipelines import Pipeline
 from slackwater.pipelines.errors import PipelineError
 from slackwater.pipelines.expressions import Expression, parse_condition

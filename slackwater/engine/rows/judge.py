@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from slackwater.engine.expressions import values_of
 from slackwater.engine.rows.columns_read import ARRIVAL, EVENT
 from slackwater.engine.rows.derived_columns import (
     ExpressionFailure,
@@ -14,7 +15,6 @@ from slackwater.engine.rows.derived_columns import (
     expressions_of_select,
     failures_of_conditions,
 )
-from slackwater.engine.rows.expressions import values_of
 from slackwater.engine.rows.python_values import as_json
 from slackwater.engine.source.batches import SourceBatch
 from slackwater.engine.source.overrides import Overrides

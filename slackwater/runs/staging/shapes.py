@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from slackwater.engine.aggregates import bind_select
+from slackwater.engine.expressions import bind_condition
 from slackwater.engine.operator.elements import element_class
 from slackwater.engine.operator.emitted_rows import output_of, side_outputs_of
 from slackwater.engine.replaying.snapshot_codecs import state_columns
@@ -20,7 +21,6 @@ from slackwater.engine.rows.columns_read import (
     columns_read,
 )
 from slackwater.engine.rows.derived_columns import with_derived_columns
-from slackwater.engine.rows.expressions import bind_condition
 from slackwater.engine.rows.keys import Keys
 from slackwater.engine.rows.union_columns import PinnedSources, check_common
 from slackwater.engine.source.pinned_source import PinnedSource

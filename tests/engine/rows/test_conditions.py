@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.engine.rows.expressions import bind_condition, rows_that_meet
+from slackwater.engine.expressions import bind_condition, rows_that_meet
 from slackwater.pipelines.errors import PipelineError
 from slackwater.pipelines.expressions import parse_condition, parse_expression
 

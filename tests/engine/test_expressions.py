@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.engine.rows.expressions import type_of, values_of
+from slackwater.engine.expressions import type_of, values_of
 from slackwater.pipelines.errors import PipelineError
 from slackwater.pipelines.expressions import FUNCTIONS, parse_expression
 

@@ -362,6 +362,12 @@ def _word_of_sql(text: str, place: int) -> str | None:
     return word if word.lower() in _words_of_sql() - _WORDS_OF_EXPRESSIONS else None
 
 
+def column_as_written(name: str) -> str:
+    """The name of a column as an expression has it: in double quotes unless it is a plain name."""
+    is_plain = _NAME.fullmatch(name) and name.lower() not in _words_of_sql() | _CLOCKS
+    return name if is_plain else '"' + name.replace('"', '""') + '"'
+
+
 @cache
 def _words_of_sql() -> frozenset[str]:
     with _parser().cursor() as cursor:

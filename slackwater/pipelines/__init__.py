@@ -9,10 +9,11 @@ from slackwater.pipelines.aggregates import Aggregate
 from slackwater.pipelines.expectations import Expectation
 from slackwater.pipelines.health import Health
 from slackwater.pipelines.pipeline import Pipeline
-from slackwater.pipelines.sources import DeltaSource, ParquetSource
+from slackwater.pipelines.sources import COMMIT_TIME, DeltaSource, ParquetSource
 from slackwater.pipelines.vectorized import vectorized
 
 __all__ = [
+    "COMMIT_TIME",
     "Aggregate",
     "DeltaSource",
     "Expectation",

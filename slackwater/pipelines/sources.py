@@ -17,6 +17,10 @@ SOURCE, SOURCE_PARTITION, SOURCE_ORDER = "source", "source_partition", "source_o
 UNION_COLUMNS = (SOURCE, SOURCE_PARTITION, SOURCE_ORDER)
 MOST_SOURCES = 1000
 
+# The arrival of rows whose table has no column for it: the time of the commit that brought them. A source with
+# this arrival has these two columns besides its own; Delta's change feed calls them so, too.
+COMMIT_TIME, COMMIT_VERSION = "_commit_timestamp", "_commit_version"
+
 
 @dataclass(frozen=True)
 class Roles:
@@ -67,19 +71,34 @@ class Source:
             )
         for role in ("event_time", "arrival_time"):
             if not isinstance(getattr(self, role), str) or not getattr(self, role):
-                hint = ", or say order='event' where history has none" if role == "arrival_time" else ""
+                hint = (
+                    ", or say arrival_time=COMMIT_TIME where the table has none, or order='event' for history"
+                    if role == "arrival_time"
+                    else ""
+                )
                 raise PipelineError(subject, f"{role} is missing; name the timestamp column{hint}")
         for role in ("source_partition", "order_by", "name"):
             name = getattr(self, role)
             if name is not None and (not isinstance(name, str) or not name):
                 kind = "give it a name" if role == "name" else "name a column"
                 raise PipelineError(subject, f"{role} is {name!r}; {kind}, or leave it out")
+        if self.arrives_by_commit and self.source_partition in (COMMIT_TIME, COMMIT_VERSION):
+            raise PipelineError(
+                subject,
+                f"source_partition is {self.source_partition!r}, of which each commit has another; name a column "
+                "of the table, or leave it out",
+            )
         self._check_mapping()
 
     @property
     def subject(self) -> str:
         """How an error names it."""
         return f"{type(self).__name__} {self.table!r}"
+
+    @property
+    def arrives_by_commit(self) -> bool:
+        """Whether a row arrives when the commit that brought it was made."""
+        return self.arrival_time == COMMIT_TIME
 
     def _check_mapping(self) -> None:
         if not isinstance(self.rename, Mapping) or not all(
@@ -128,7 +147,9 @@ class DeltaSource(Source):
     Args:
         table: relative to the warehouse (``sources/departures``) or an absolute path or URI.
         event_time: column of type timestamp: when the event happened.
-        arrival_time: column of type timestamp: when the row reached the table. Runs select by it.
+        arrival_time: column of type timestamp: when the row reached the table. Runs select by it. Where the
+            table has none, `COMMIT_TIME`: the time of the commit that brought the row; the version of the table
+            is then the column ``_commit_version``, which may be `order_by`.
         source_partition: optional column: the unit of watermark generation, as a Kafka partition is in Flink.
         order_by: optional column that orders rows of equal arrival.
         order: ``arrival``; or ``event``, for history without arrival times or to see the results without
@@ -155,7 +176,8 @@ class ParquetSource(Source):
     Args:
         table: the folder, relative to the warehouse (``landing/orders``) or an absolute path or URI.
         event_time: column of type timestamp: when the event happened. Times without a zone are UTC.
-        arrival_time: column of type timestamp: when the row reached the folder. Runs select by it.
+        arrival_time: column of type timestamp: when the row reached the folder. Runs select by it. Where the
+            files have none, `COMMIT_TIME`: the modification time at which the row's file was first seen.
         source_partition: optional column: the unit of watermark generation, as a Kafka partition is in Flink.
         order_by: optional column that orders rows of equal arrival.
         order: ``arrival``; or ``event``, see `DeltaSource`.

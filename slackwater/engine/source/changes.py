@@ -19,7 +19,7 @@ it was. Knows nothing of arrival times or runs.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -171,18 +171,22 @@ def _version_of_all_rows(added_at: frozenset[int | None], read_at: Sequence[int]
 
 def newest_commits(uri: str, first: int, last: int) -> list[Commit]:
     """Commits `first` … `last`, oldest first; if one is lost, the commits after it. Raises LogDamaged."""
-    log, commits_newest_first = filesystem(uri), []
+    commits = [commit_of(version, actions) for version, actions in actions_newest_first(uri, first, last)]
+    return commits[::-1]
+
+
+def actions_newest_first(uri: str, first: int, last: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """(version, actions) of the commits `last` … `first`, up to the first one that is lost. Raises LogDamaged."""
+    log = filesystem(uri)
     for version in range(last, first - 1, -1):
         path = commit_path(version)
         try:
             with reads(uri), log.open_input_stream(path) as stream:
                 content = stream.read()
         except FileNotFoundError:
-            break
+            return
         check_commit(uri, path, content)
-        actions = [json.loads(line) for line in content.splitlines() if line.strip()]
-        commits_newest_first.append(_commit(version, actions))
-    return commits_newest_first[::-1]
+        yield version, [json.loads(line) for line in content.splitlines() if line.strip()]
 
 
 def lost_commits(before: tuple[int, Files], after: tuple[int, Files]) -> Commit:
@@ -198,21 +202,19 @@ def lost_commits(before: tuple[int, Files], after: tuple[int, Files]) -> Commit:
     )
 
 
-def _commit(version: int, actions: Sequence[dict[str, Any]]) -> Commit:
+def commit_of(version: int, actions: Sequence[dict[str, Any]]) -> Commit:
     files: dict[tuple[str, bool], set[LogicalFile]] = {
         (kind, data): set() for kind in ("add", "remove") for data in (True, False)
     }
     for action in actions:
         for kind in ("add", "remove"):
             if kind in action:
-                files[kind, action[kind].get("dataChange", True)].add(_file(action[kind]))
+                files[kind, action[kind].get("dataChange", True)].add(file_of(action[kind]))
     add_files, remove_files, rewrites, rewritten_files = (
         frozenset(files[kind])
         for kind in (("add", True), ("remove", True), ("add", False), ("remove", False))
     )
-    commit_info: dict[str, Any] = next(
-        (action["commitInfo"] for action in actions if "commitInfo" in action), {}
-    )
+    commit_info = commit_info_of(actions)
     return Commit(
         version=version,
         added_files=add_files - remove_files,
@@ -221,6 +223,10 @@ def _commit(version: int, actions: Sequence[dict[str, Any]]) -> Commit:
         rewrites=rewrites - rewritten_files,
         only_deletes=_only_deletes(commit_info),
     )
+
+
+def commit_info_of(actions: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    return next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
 
 
 def _only_deletes(commit_info: dict[str, Any]) -> bool:
@@ -234,7 +240,7 @@ def _only_deletes(commit_info: dict[str, Any]) -> bool:
     )
 
 
-def _file(action: dict[str, Any]) -> LogicalFile:
+def file_of(action: dict[str, Any]) -> LogicalFile:
     vector = DeletionVector.from_action(action)
     return LogicalFile(unquote(action["path"]), None if vector is None else vector.name)
 

@@ -9,7 +9,7 @@ import base64
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -29,10 +29,9 @@ from slackwater.tables.stores import filesystem
 VECTOR = "vector"
 _MAGIC = (1681511377).to_bytes(4, "little")
 _UUID_CHARACTERS = 20
-_FROM_Z85 = str.maketrans(
-    "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#",
-    "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~",
-)
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_BASE85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+_FROM_Z85, _TO_Z85 = str.maketrans(_Z85, _BASE85), str.maketrans(_BASE85, _Z85)
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.(?:.+\.)?(parquet|json)")
 _FILES = ["add.path", "add.deletionVector"]
 
@@ -56,6 +55,15 @@ class DeletionVector(NamedTuple):
     def name(self) -> str:
         """Tells it from all others of the table."""
         return f"{self.storage}{self.place}@{self.offset}"
+
+    @classmethod
+    def hiding(cls, positions: Iterable[int]) -> "DeletionVector":
+        """A vector that is in no log, for rows of a file that are not to be read."""
+        from pyroaring import BitMap64  # few sources have deletion vectors
+
+        bitmap = BitMap64(positions)
+        content = _MAGIC + bitmap.serialize()
+        return cls("i", _z85_of_bytes(content), None, len(content), len(bitmap))
 
     def to_json(self) -> str:
         return json.dumps(self)
@@ -180,3 +188,8 @@ def _stored(uri: str, path: str, vector: DeletionVector) -> bytes:
 def _bytes_of_z85(text: str) -> bytes:
     """The bytes of a text in Z85."""
     return base64.b85decode(text.translate(_FROM_Z85))
+
+
+def _z85_of_bytes(data: bytes) -> str:
+    """Bytes as a text in Z85, with zeros after them up to a multiple of four."""
+    return base64.b85encode(data, pad=True).decode().translate(_TO_Z85)

@@ -20,7 +20,9 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from slackwater.engine.source.changes import LogicalFile
+from slackwater.engine.source.commit_account import Arrival
 from slackwater.engine.source.deletion_vectors import VECTOR, DeletionVector
+from slackwater.pipelines.sources import COMMIT_TIME, COMMIT_VERSION
 from slackwater.tables.delta.folder import Folder
 from slackwater.tables.delta.upkeep import TableUpkeep
 from slackwater.tables.errors import CommitConflict
@@ -67,6 +69,18 @@ class RecordedFile(NamedTuple):
     bytes: int
     partition: str
     bounds: str
+
+    @property
+    def partition_values(self) -> dict[str, str | None]:
+        return dict(json.loads(self.partition))
+
+    @property
+    def commit(self) -> Arrival | None:
+        """When it arrived with which commit; None where the pipeline reads arrivals from a column."""
+        bounds, version = json.loads(self.bounds).get(COMMIT_TIME), self.partition_values.get(COMMIT_VERSION)
+        if bounds is None or version is None:
+            return None
+        return Arrival(time_us=bounds[1], version=int(version), least_us=bounds[0])
 
 
 @dataclass(frozen=True)
@@ -129,6 +143,16 @@ class FileRecord:
             for row in self._rows
             if row["op"] == _ADD
         }
+
+    @cached_property
+    def commits_by_path(self) -> dict[str, Arrival]:
+        """Path → when the file arrived with which commit, of all files of which that was recorded."""
+        files = (
+            RecordedFile(**{name: row[name] for name in RecordedFile._fields})
+            for row in self._rows
+            if row["op"] == _ADD
+        )
+        return {file.path: commit for file in files if (commit := file.commit) is not None}
 
     def bounds_of(self, path: str, column: str) -> RecordedBounds | None:
         return self._bounds_by_path.get(path, {}).get(column)

@@ -108,9 +108,11 @@ def files_with_bounds(actions: pa.Table, arrival: str) -> Iterator[tuple[InputFi
     )
     rows = _numbers(actions, "num_records")
     if arrival in names:
-        least = greatest = _numbers(actions, f"partition.{arrival}")
+        greatest = _numbers(actions, f"partition.{arrival}")
+        # Files that were written again have rows of several commits, and are dated by the newest.
+        least = _numbers(actions, f"min.{arrival}") if f"min.{arrival}" in actions.column_names else greatest
         lacking: list[int | None] = [
-            rows[number] if moment is None else 0 for number, moment in enumerate(least)
+            rows[number] if moment is None else 0 for number, moment in enumerate(greatest)
         ]
     else:
         least, greatest = _bounds(actions, f"min.{arrival}", f"max.{arrival}")

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -83,6 +83,8 @@ class PinnedFolder(PinnedSource):
 
     record_uri: str = ""
     changes: tuple[FileChange, ...] = ()
+
+    keeps_removed_files: ClassVar[bool] = False
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "changes": ()}  # tasks know their files

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -84,6 +84,9 @@ class PinnedSource:
     notes: tuple[str, ...] = ()
     conflicts: tuple[tuple[str, str], ...] = ()
 
+    keeps_removed_files: ClassVar[bool] = True
+    caches_of_version: ClassVar[tuple[str, ...]] = ("actions", "record")
+
     def without(self, erasing: frozenset[int]) -> "PinnedSource":
         if erasing == self.erasing:
             return self
@@ -96,7 +99,7 @@ class PinnedSource:
 
     def _with_caches(self, other: "PinnedSource") -> "PinnedSource":
         vars(other).update(
-            {name: value for name, value in vars(self).items() if name in ("actions", "record")}
+            {name: value for name, value in vars(self).items() if name in self.caches_of_version}
         )
         return other
 
@@ -106,13 +109,22 @@ class PinnedSource:
         DeltaError where neither the log nor the record has the version any more.
         """
         try:
-            return actions_with_vectors(DeltaTable(self.uri, version=self.version), self.uri)
+            return self.listed_actions()
         except DeltaError:
             record = self.record
             recorded_actions = None if record is None else record.actions_at(self.version, self.schema)
             if recorded_actions is None:
                 raise
             return recorded_actions
+
+    def listed_actions(self) -> pa.Table:
+        """Its files as the log lists them. Raises DeltaError where that has lost the version."""
+        return actions_with_vectors(DeltaTable(self.uri, version=self.version), self.uri)
+
+    def with_listed(self, actions: pa.Table) -> "PinnedSource":
+        """The source, of which the files in its log are known already."""
+        vars(self)["actions"] = actions
+        return self
 
     @cached_property
     def record(self) -> FileRecord | None:

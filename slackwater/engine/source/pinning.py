@@ -7,13 +7,14 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from slackwater.engine.source.commit_dated_source import COMMIT_COLUMNS, CommitDatedSource
 from slackwater.engine.source.deletion_vectors import VECTOR, DeletionVector
 from slackwater.engine.source.files import actions_with_vectors, as_list
 from slackwater.engine.source.parquet_folder import FolderPlace, folder_at, look_at_folder
 from slackwater.engine.source.pinned_source import DeltaPlace, PinnedSource
 from slackwater.errors import PermanentError, UsageError
 from slackwater.pipelines import Pipeline
-from slackwater.pipelines.sources import ParquetSource, Source
+from slackwater.pipelines.sources import COMMIT_TIME, ParquetSource, Source
 from slackwater.tables.delta.open_table import OpenTable
 from slackwater.tables.delta.table_handles import newest_table
 from slackwater.tables.errors import NotADeltaTable
@@ -28,6 +29,10 @@ class EmptySource(UsageError):
 
 class VersionGone(PermanentError):
     """A version of the source that a run was pinned to has been cleaned up."""
+
+
+class CommitTimesNotReadable(UsageError):
+    """Only Spark can read a source whose rows arrive with their commits."""
 
 
 class SourceReplaced(UsageError):
@@ -217,16 +222,24 @@ def _pin_loaded(
         ),
     )
     why_not_direct = " and ".join(reason for reason, present in reasons if present) or None
-    source_at_version = PinnedSource(
+    arrives_by_commit = source.arrives_by_commit and COMMIT_TIME not in schema.names
+    if arrives_by_commit and why_not_direct is not None:
+        raise CommitTimesNotReadable(
+            f"source {source.table!r}: only Spark can read it ({why_not_direct}), which does not know the commits "
+            "of rows. Let the table's writer fill a column with the arrival of each row, and name it: "
+            'arrival_time="…".',
+            uri=uri,
+        )
+    kind = CommitDatedSource if arrives_by_commit else PinnedSource
+    source_at_version = kind(
         uri=uri,
         version=table.version(),
-        schema=schema,
+        schema=pa.schema([*schema, *COMMIT_COLUMNS]) if arrives_by_commit else schema,
         why_not_direct=why_not_direct,
         table_id=table.table_id,
         file_record_uri=place.record_uri if isinstance(place, DeltaPlace) else None,
     )
-    vars(source_at_version)["actions"] = actions  # else the table would be opened again for them
-    return source_at_version
+    return source_at_version.with_listed(actions)  # else the table would be opened again for them
 
 
 def _is_nested(kind: pa.DataType) -> bool:

@@ -23,14 +23,12 @@ from slackwater.engine.source.changes import Commit, LogicalFile
 from slackwater.engine.source.coverage import ReadRange
 from slackwater.engine.source.files import InputFile, files_with_bounds
 from slackwater.engine.source.lost_history import check_new_rows, kept_by_counts
+from slackwater.engine.source.lost_rows import COMPARED_BYTES, MEMORY_LIMIT
 from slackwater.engine.source.pinned_source import PinnedSource, SourceRewritten, rewritten
 from slackwater.engine.source.row_groups import SourceFile
 from slackwater.tables.errors import WarehouseNotReadable
 
 Int64s = npt.NDArray[np.int64]
-MEMORY_LIMIT = "512MB"
-# A compaction of all history that the log has lost is no reason to read all history.
-COMPARED_BYTES = 4 << 30
 _ROWS_AT_ONCE = 250_000
 _COMPARISON = """
     SELECT __arrival, sum(greatest(__rows, 0))::BIGINT AS added, sum(greatest(-__rows, 0))::BIGINT AS removed
@@ -66,7 +64,7 @@ def row_changes_since(
     arrival times. None where they can't be compared: a file is gone, only Spark can read the source, or its
     log has lost commits that have written more than `COMPARED_BYTES` again.
     """
-    if not _has_commits(source) or source.why_not_direct is not None or before.why_not_direct is not None:
+    if not source.keeps_removed_files or source.why_not_direct is not None or before.why_not_direct is not None:
         return None
     if _bytes_of_lost_commits(source, before, arrival) > COMPARED_BYTES:
         return None
@@ -128,18 +126,13 @@ def as_rewritten(
     source: PinnedSource, before: PinnedSource, changes: Sequence[RowChanges] | None = None
 ) -> PinnedSource:
     """The source with the commits of `changes`, or all removals since `before`, as mere rewrites."""
-    if not _has_commits(source):
+    if not source.keeps_removed_files:
         return source
     if changes is None:
         versions = [item.version for item in _removing_commits(source, before)]
     else:
         versions = [item.version for item in changes]
     return source.with_rewrites(versions)
-
-
-def _has_commits(source: PinnedSource) -> bool:
-    """Whether it is a Delta table: a folder of files keeps no files that it has lost."""
-    return type(source) is PinnedSource
 
 
 class _LostRows(NamedTuple):

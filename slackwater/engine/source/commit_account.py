@@ -1,0 +1,417 @@
+"""When the rows of a Delta table arrived that has no column for it: the log is played, commit by commit, with an
+account of the commits that brought the rows of each file.
+
+    version     1 (08:00)   2 (09:00)   3 (10:00)             4 (11:00)
+    commit      add a       add b       compact a, b into c   delete rows of c, by a deletion vector
+    dated files a 08:00     a 08:00     a 08:00               a without these rows 08:00
+                            b 09:00     b 09:00               b without these rows 09:00
+
+The rows of a file that was put together from several commits are read from the files as they were before, for as
+long as these are there; so a dated file has the rows of one commit alone. Rewritten files and the dated files that
+hold exactly their rows are a group. Where a group can't be kept, its rewritten files are dated as a whole, by the
+newest of the commits: no row arrives before it came.
+
+A commit's time is the in-commit timestamp where it has one, else what its commitInfo says. (Delta takes the
+modification time of the commit's file in its place; but that changes when a table is copied.) As in Delta it never
+falls: a commit that is not later than the one before counts as one millisecond later.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from slackwater.engine.source.changes import (
+    Commit,
+    Files,
+    LogicalFile,
+    actions_newest_first,
+    commit_info_of,
+    commit_of,
+    file_of,
+)
+from slackwater.engine.source.deletion_vectors import DeletionVector
+from slackwater.errors import UsageError
+
+_MS = 1000  # in microseconds
+
+
+class CommitTimeMissing(UsageError):
+    """A commit that has brought rows does not say when it was made. Facts: uri, version."""
+
+
+class Arrival(NamedTuple):
+    """When the rows of a file arrived, in microseconds, and the version that brought them. Of a file with rows of
+    several commits it is the newest, and `least_us` the oldest.
+    """
+
+    time_us: int
+    version: int
+    least_us: int
+
+
+class DatedFile(NamedTuple):
+    """A file as the log describes it.
+
+    Attributes:
+        rows: how many it has, hidden ones included; None: the log does not say.
+        partition: partition column, as in files → value as text.
+        modified_us: when it was written; None: not known.
+    """
+
+    rows: int | None
+    bytes: int
+    partition: Mapping[str, str | None]
+    vector: DeletionVector | None = None
+    modified_us: int | None = None
+
+    @classmethod
+    def from_action(cls, action: dict[str, Any]) -> "DatedFile":
+        statistics = action.get("stats")
+        rows = json.loads(statistics).get("numRecords") if statistics else None
+        modified_ms = action.get("modificationTime")
+        return cls(
+            rows=rows,
+            bytes=action.get("size") or 0,
+            partition=action.get("partitionValues") or {},
+            vector=DeletionVector.from_action(action),
+            modified_us=None if modified_ms is None else modified_ms * _MS,
+        )
+
+
+class KnownFiles(NamedTuple):
+    """The files of a version with their arrivals, as they are known without the commits before it."""
+
+    version: int
+    arrivals: Mapping[LogicalFile, Arrival]
+    descriptions: Mapping[LogicalFile, DatedFile]
+
+
+@dataclass(frozen=True)
+class Storage:
+    """What the account asks the table's folder.
+
+    Attributes:
+        missing: which of some paths are not there any more.
+        vectors_of_lost_rows: (files, oldest first; the files that hold what is left of their rows) → the vectors
+            that hide the others, for each of the former that has lost rows; None where they can't be compared.
+    """
+
+    missing: Callable[[Sequence[str]], set[str]]
+    vectors_of_lost_rows: Callable[
+        [Mapping[LogicalFile, DatedFile], Mapping[LogicalFile, DatedFile]],
+        Mapping[LogicalFile, DeletionVector] | None,
+    ]
+
+
+@dataclass(frozen=True)
+class CommitAccount:
+    """The dated files of each version from `first` to `version`.
+
+    Attributes:
+        arrivals, descriptions: of all files that were dated in between.
+        commits: of each version after the first one, what it has done to the dated files.
+    """
+
+    first: int
+    version: int
+    first_files: Files
+    arrivals: Mapping[LogicalFile, Arrival]
+    descriptions: Mapping[LogicalFile, DatedFile]
+    commits: tuple[Commit, ...]
+
+    def files_at(self, version: int) -> Files:
+        files = set(self.first_files)
+        for commit in self.commits:
+            if commit.version > version:
+                break
+            files = (files - commit.rewritten_files) | commit.rewrites
+            files = (files - commit.removed_files) | commit.added_files
+        return frozenset(files)
+
+    def commits_between(self, before: int, version: int) -> list[Commit]:
+        return [commit for commit in self.commits if before < commit.version <= version]
+
+
+class _Step(NamedTuple):
+    commit: Commit
+    actions: Sequence[dict[str, Any]]
+
+
+def account_of(
+    uri: str,
+    version: int,
+    listed_files: Mapping[LogicalFile, DatedFile],
+    storage: Storage,
+    *,
+    since: int,
+    recorded_arrivals: Mapping[str, Arrival],
+    recorded_at: Callable[[int], KnownFiles | None],
+) -> CommitAccount:
+    """The account of the commits up to `version`, which lists `listed_files`, from a version at or before `since`
+    whose files are recorded just as the table has them, else from the oldest commit that the log has.
+
+    Args:
+        recorded_arrivals: path → its arrival, as a run has recorded it; it stays, whatever becomes of the log.
+
+    Raises:
+        CommitTimeMissing: a commit that brought rows has no time.
+        LogDamaged: a commit can't be read.
+    """
+    files: set[LogicalFile] = set(listed_files)
+    steps: list[_Step] = []
+    log = actions_newest_first(uri, 0, version)
+    while True:
+        first = version - len(steps)
+        known = recorded_at(first) if first <= since else None
+        if known is not None and known.arrivals.keys() == files:
+            break
+        number, actions = next(log, (-1, []))
+        if number < 0:
+            known = _known_before(steps, first, files, listed_files, recorded_arrivals)
+            break
+        commit = commit_of(number, actions)
+        steps.append(_Step(commit, actions))
+        files -= commit.added_files | (commit.rewrites if commit.rewritten_files else frozenset())
+        files |= commit.removed_files | commit.rewritten_files
+    player = _Player(uri, storage, listed_files, recorded_arrivals, known)
+    commits = tuple(player.play(step) for step in reversed(steps))
+    return CommitAccount(
+        first=known.version,
+        version=version,
+        first_files=frozenset(known.arrivals),
+        arrivals=player.all_arrivals,
+        descriptions=player.descriptions,
+        commits=commits,
+    )
+
+
+def _known_before(
+    steps: Sequence[_Step],
+    version: int,
+    files: Iterable[LogicalFile],
+    listed_files: Mapping[LogicalFile, DatedFile],
+    recorded_arrivals: Mapping[str, Arrival],
+) -> KnownFiles:
+    """Files from before the oldest commit of the log: when the record says, else when they were written, but not
+    after that commit.
+    """
+    removed_files = {
+        file_of(action["remove"]): DatedFile.from_action(action["remove"])
+        for step in steps
+        for action in step.actions
+        if "remove" in action
+    }
+    oldest_us = next((time for step in reversed(steps) if (time := _own_time(step)) is not None), None)
+    arrivals, descriptions = {}, {}
+    for file in files:
+        description = listed_files.get(file) or removed_files.get(file) or DatedFile(None, 0, {})
+        descriptions[file] = description
+        times = [time for time in (description.modified_us, oldest_us) if time is not None]
+        time_us = min(times, default=0)
+        arrivals[file] = recorded_arrivals.get(file.path) or Arrival(time_us, max(version, 0), time_us)
+    return KnownFiles(version, arrivals, descriptions)
+
+
+def _own_time(step: _Step) -> int | None:
+    """The time of a commit in microseconds, as it says itself."""
+    commit_info = commit_info_of(step.actions)
+    time_ms = commit_info.get("inCommitTimestamp", commit_info.get("timestamp"))
+    return None if time_ms is None else int(time_ms) * _MS
+
+
+class _Group(NamedTuple):
+    """Rewritten files that are in the table, and the dated files that hold exactly their rows."""
+
+    members: Files
+    dated_files: Files
+
+
+@dataclass
+class _Player:
+    """Plays commits, oldest first.
+
+    Attributes:
+        arrivals: the dated files, as of the last commit.
+        all_arrivals: of all dated files that there ever were.
+        arrivals_by_path: of the files whose rows have one arrival.
+        group_of: each file of the table that is in a group → the group.
+        groups_gone: files that were in a group → that group.
+        time_us: of the last commit; None: not known.
+    """
+
+    uri: str
+    storage: Storage
+    listed_files: Mapping[LogicalFile, DatedFile]
+    recorded_arrivals: Mapping[str, Arrival]
+    known: KnownFiles
+    arrivals: dict[LogicalFile, Arrival] = field(init=False)
+    all_arrivals: dict[LogicalFile, Arrival] = field(init=False)
+    arrivals_by_path: dict[str, Arrival] = field(init=False)
+    descriptions: dict[LogicalFile, DatedFile] = field(init=False)
+    group_of: dict[LogicalFile, _Group] = field(default_factory=dict)
+    groups_gone: dict[LogicalFile, _Group] = field(default_factory=dict)
+    time_us: int | None = None
+
+    def __post_init__(self) -> None:
+        self.arrivals = dict(self.known.arrivals)
+        self.all_arrivals = dict(self.arrivals)
+        self.arrivals_by_path = {file.path: arrival for file, arrival in self.arrivals.items()}
+        self.descriptions = {**self.known.descriptions, **self.listed_files}
+        self.time_us = max((arrival.time_us for arrival in self.arrivals.values()), default=None)
+
+    def play(self, step: _Step) -> Commit:
+        """Play a commit; returns what it does to the dated files."""
+        commit = step.commit
+        for action in step.actions:
+            if "add" in action:
+                self.descriptions.setdefault(file_of(action["add"]), DatedFile.from_action(action["add"]))
+        own_us = _own_time(step)
+        if own_us is not None:
+            self.time_us = own_us if self.time_us is None else max(own_us, self.time_us + _MS)
+        before = frozenset(self.arrivals)
+        if commit.rewritten_files:
+            self._rewrite(commit)
+        between = frozenset(self.arrivals)
+        if commit.added_files or commit.removed_files:
+            self._change(commit, has_time=own_us is not None)
+        after = frozenset(self.arrivals)
+        return replace(
+            commit,
+            rewritten_files=before - between,
+            rewrites=between - before,
+            removed_files=between - after,
+            added_files=after - between,
+        )
+
+    def _rewrite(self, commit: Commit) -> None:
+        """The rows stay what they are: all groups that the commit touches become one."""
+        groups = self._take_groups(commit.rewritten_files)
+        dated_files = _dated_files(groups) | self._dated(commit.rewritten_files - _members(groups))
+        members = (_members(groups) - commit.rewritten_files) | commit.rewrites
+        self._put_together(members, dated_files)
+
+    def _change(self, commit: Commit, *, has_time: bool) -> None:
+        """Rows come and go. A file with another deletion vector, or one that is restored, is as old as it was."""
+        groups = self._take_groups(commit.removed_files)
+        was_member = {file.path for file in _members(groups)}
+        removed_files = self._dated(commit.removed_files - _members(groups))
+        new_files = set(commit.added_files)
+        rewritten_members = {file for file in new_files if file.path in was_member}
+        new_files -= rewritten_members
+        new_files -= self._restore(frozenset(new_files))
+        known_files = {file for file in new_files if file.path in self.arrivals_by_path}
+        new_files -= known_files
+        members = (_members(groups) - commit.removed_files) | rewritten_members
+        paths_again = {file.path for file in known_files}
+        replaced_files = frozenset(file for file in removed_files if file.path not in paths_again)
+        for file in removed_files - replaced_files:
+            self.arrivals.pop(file)
+        for file in known_files:
+            self._date(file, self.arrivals_by_path[file.path])
+        if commit.only_deletes and new_files and (groups or replaced_files):
+            # It has copied the rows that are left.
+            members |= new_files
+            self._shrink(members, _dated_files(groups) | replaced_files)
+            return
+        for file in replaced_files:
+            self.arrivals.pop(file)
+        self._shrink(members, _dated_files(groups))
+        for file in new_files:
+            self._date(file, self._arrival_of_new(file, commit, has_time=has_time))
+
+    def _arrival_of_new(self, file: LogicalFile, commit: Commit, *, has_time: bool) -> Arrival:
+        recorded = self.recorded_arrivals.get(file.path)
+        if recorded is not None:
+            self.time_us = max(recorded.time_us, recorded.time_us if self.time_us is None else self.time_us)
+            return recorded
+        if not has_time or self.time_us is None:
+            raise CommitTimeMissing(
+                f"source {self.uri}: commit {commit.version} does not say when it was made (its commitInfo has "
+                "no inCommitTimestamp and no timestamp), so nobody knows when its rows arrived. Let the table's "
+                "writer fill a column with the arrival of each row, and name it in the declaration: "
+                'arrival_time="…".',
+                uri=self.uri,
+                version=commit.version,
+            )
+        return Arrival(self.time_us, commit.version, self.time_us)
+
+    # --- groups
+
+    def _take_groups(self, files: Files) -> frozenset[_Group]:
+        """The groups of some files; they are groups no more."""
+        groups = frozenset(self.group_of[file] for file in files if file in self.group_of)
+        for group in groups:
+            for file in group.members:
+                self.groups_gone[file] = self.group_of.pop(file)
+        return groups
+
+    def _restore(self, files: Files) -> Files:
+        """Bring back the groups that are among `files`; returns their files."""
+        restored: set[LogicalFile] = set()
+        for file in sorted(files, key=repr):
+            group = self.groups_gone.get(file)
+            if group is not None and file not in restored and group.members <= files:
+                for one in group.dated_files:
+                    self._date(one, self.all_arrivals[one])
+                self.group_of |= dict.fromkeys(group.members, group)
+                restored |= group.members
+        return frozenset(restored)
+
+    def _put_together(self, members: Files, dated_files: Files, *, is_exact: bool = True) -> None:
+        """Have `members` hold the rows of `dated_files`, which are dated already; with `is_exact` False only
+        some of them.
+        """
+        arrivals = {self.arrivals[file] for file in dated_files}
+        if members and len(arrivals) > 1 and is_exact and self._are_there(dated_files):
+            self.group_of |= dict.fromkeys(members, _Group(members, dated_files))
+            return
+        for file in dated_files - members:
+            self.arrivals.pop(file)
+        if arrivals:
+            least_us = min(arrival.least_us for arrival in arrivals)
+            for file in members:
+                self._date(file, max(arrivals)._replace(least_us=least_us))
+
+    def _shrink(self, members: Files, dated_files: Files) -> None:
+        """Have `members` hold some rows of `dated_files`, all others of which are gone."""
+        vectors: Mapping[LogicalFile, DeletionVector] | None = None
+        if members and len({self.arrivals[file] for file in dated_files}) > 1 and self._are_there(dated_files):
+            oldest_first = sorted(dated_files, key=lambda file: (self.arrivals[file], file.path))
+            vectors = self.storage.vectors_of_lost_rows(
+                {file: self.descriptions[file] for file in oldest_first},
+                {file: self.descriptions[file] for file in members},
+            )
+        if vectors is not None:
+            dated_files = dated_files.difference(vectors) | self._hide(vectors)
+        self._put_together(members, dated_files, is_exact=vectors is not None)
+
+    def _hide(self, vectors: Mapping[LogicalFile, DeletionVector]) -> Files:
+        """Give dated files other deletion vectors; returns those that have rows left."""
+        shrunk_files = set()
+        for file, vector in vectors.items():
+            arrival, description = self.arrivals.pop(file), self.descriptions[file]
+            if vector.rows != description.rows:
+                shrunk = LogicalFile(file.path, vector.name)
+                self.descriptions[shrunk] = description._replace(vector=vector)
+                self._date(shrunk, arrival)
+                shrunk_files.add(shrunk)
+        return frozenset(shrunk_files)
+
+    def _are_there(self, files: Files) -> bool:
+        listed_paths = {file.path for file in self.listed_files}
+        return not self.storage.missing(sorted({file.path for file in files} - listed_paths))
+
+    def _dated(self, files: Files) -> Files:
+        return frozenset(file for file in files if file in self.arrivals)
+
+    def _date(self, file: LogicalFile, arrival: Arrival) -> None:
+        self.arrivals[file] = self.all_arrivals[file] = self.arrivals_by_path[file.path] = arrival
+
+
+def _members(groups: Iterable[_Group]) -> Files:
+    return frozenset(file for group in groups for file in group.members)
+
+
+def _dated_files(groups: Iterable[_Group]) -> Files:
+    return frozenset(file for group in groups for file in group.dated_files)

@@ -1,0 +1,253 @@
+"""A Delta table without a column of arrivals, at one version: each file has the time and the version of the commit
+that brought its rows as two partition columns more. A file that was put together from several commits is listed
+as the files that it came from; see `slackwater.engine.source.commit_account`.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar
+from urllib.parse import quote, unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+
+from slackwater.engine.source.batches import name_in_files
+from slackwater.engine.source.changes import Commit, LogicalFile, lost_commits
+from slackwater.engine.source.commit_account import (
+    CommitAccount,
+    DatedFile,
+    KnownFiles,
+    Storage,
+    account_of,
+)
+from slackwater.engine.source.deletion_vectors import VECTOR, DeletionVector
+from slackwater.engine.source.files import InputFile, as_list, logical_files
+from slackwater.engine.source.lost_rows import lost_positions, vector_with
+from slackwater.engine.source.pinned_source import PinnedSource
+from slackwater.pipelines.sources import COMMIT_TIME, COMMIT_VERSION
+from slackwater.tables.storage_errors import reads
+from slackwater.tables.stores import filesystem
+
+_TIME = pa.timestamp("us", tz="UTC")
+COMMIT_COLUMNS = (pa.field(COMMIT_TIME, _TIME), pa.field(COMMIT_VERSION, pa.int64()))
+
+
+@dataclass(frozen=True)
+class CommitDatedSource(PinnedSource):
+    """See above; the schema has the two columns, too."""
+
+    caches_of_version: ClassVar[tuple[str, ...]] = (*PinnedSource.caches_of_version, "_accounts", "_listed")
+
+    @cached_property
+    def _accounts(self) -> list[CommitAccount]:
+        """What was found out about the table so far, shared with the same source at other versions."""
+        return []
+
+    def at_version(self, version: int) -> "PinnedSource":
+        other = super().at_version(version)
+        vars(other)["_accounts"] = self._accounts
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        names = ("_accounts", "_listed")
+        return {name: value for name, value in super().__getstate__().items() if name not in names}
+
+    @cached_property
+    def _listed(self) -> pa.Table:
+        return super().listed_actions()
+
+    def with_listed(self, actions: pa.Table) -> "PinnedSource":
+        vars(self)["_listed"] = actions
+        return self
+
+    def listed_actions(self) -> pa.Table:
+        account, listed = self._account_since(self.version), self._listed
+        files = account.files_at(self.version)
+        places = {file: place for place, file in enumerate(_logical_files(listed))}
+        in_table = [file for file in files if file in places]
+        others = [file for file in files if file not in places]
+        descriptions = {file: account.descriptions[file] for file in others}
+        actions = pa.concat_tables(
+            [
+                listed.take(pa.array([places[file] for file in in_table], pa.int64())),
+                _actions_of(descriptions, listed.schema, self.schema),
+            ],
+            promote_options="default",
+        )
+        arrivals = [account.arrivals[file] for file in (*in_table, *others)]
+        for name, values, kind in (
+            (f"partition.{COMMIT_TIME}", [item.time_us for item in arrivals], _TIME),
+            (f"partition.{COMMIT_VERSION}", [item.version for item in arrivals], pa.int64()),
+            (f"min.{COMMIT_TIME}", [item.least_us for item in arrivals], _TIME),
+        ):
+            actions = actions.append_column(name, pa.array(values, pa.int64()).cast(kind))
+        return actions.sort_by("path")
+
+    def commits_since(self, version: int) -> list[Commit] | None:
+        account = self._account_since(version)
+        return account.commits_between(version, self.version) if account.first <= version else None
+
+    def history_since(self, before: PinnedSource) -> list[Commit]:
+        account = self._account_since(before.version)
+        commits = account.commits_between(before.version, self.version)
+        if account.first <= before.version:
+            return commits
+        states = {before.version: logical_files(before.actions)}
+        if self.record is not None:
+            states |= self.record.logical_files_between(before.version, account.first)
+        states[account.first] = account.first_files
+        return [*itertools.starmap(lost_commits, pairwise(states.items())), *commits]
+
+    def _account_since(self, version: int) -> CommitAccount:
+        """The account of its commits since `version` or an earlier one, or since the oldest that the log has."""
+        for account in self._accounts:
+            if account.first <= version and account.version >= self.version:
+                return account
+        account = account_of(
+            self.uri,
+            self.version,
+            _descriptions(self._listed),
+            Storage(self._missing_files, self._vectors_of_lost_rows),
+            since=version,
+            recorded_arrivals={} if self.record is None else self.record.commits_by_path,
+            recorded_at=self._recorded_at,
+        )
+        self._accounts.append(account)
+        return account
+
+    def _recorded_at(self, version: int) -> KnownFiles | None:
+        files = None if self.record is None else self.record.files_at(version)
+        if files is None:
+            return None
+        arrivals, descriptions = {}, {}
+        for path, file in files.items():
+            vector = None if file.vector is None else DeletionVector.from_json(file.vector)
+            arrival = file.commit
+            if arrival is None:
+                return None
+            logical_file = LogicalFile(path, None if vector is None else vector.name)
+            arrivals[logical_file] = arrival
+            descriptions[logical_file] = DatedFile(file.rows, file.bytes, file.partition_values, vector)
+        return KnownFiles(version, arrivals, descriptions)
+
+    def _missing_files(self, paths: Sequence[str]) -> set[str]:
+        if not paths:
+            return set()
+        with reads(self.uri):
+            infos = filesystem(self.uri).get_file_info(list(paths))
+        is_missing = (info.type is pafs.FileType.NotFound for info in infos)
+        return set(itertools.compress(paths, is_missing))
+
+    def _vectors_of_lost_rows(
+        self, before: Mapping[LogicalFile, DatedFile], after: Mapping[LogicalFile, DatedFile]
+    ) -> dict[LogicalFile, DeletionVector] | None:
+        schema = pa.schema([field for field in self.schema if field.name not in (COMMIT_TIME, COMMIT_VERSION)])
+        files_before, files_after = (
+            [_input_file(file, description, schema) for file, description in files.items()]
+            for files in (before, after)
+        )
+        try:
+            lost = lost_positions(self.uri, schema, files_before, files_after)
+        except FileNotFoundError:
+            return None
+        if lost is None:
+            return None
+        return {
+            file: vector_with(self.uri, input_file, positions)
+            for file, input_file, positions in zip(before, files_before, lost, strict=True)
+            if len(positions)
+        }
+
+
+def _logical_files(listed: pa.Table) -> list[LogicalFile]:
+    return [
+        LogicalFile(path, None if vector is None else vector.name)
+        for path, vector in zip(_paths(listed), _vectors(listed), strict=True)
+    ]
+
+
+def _paths(listed: pa.Table) -> list[str]:
+    return list(map(unquote, as_list(listed.column("path"))))
+
+
+def _vectors(listed: pa.Table) -> list[DeletionVector | None]:
+    if VECTOR not in listed.column_names:
+        return [None] * listed.num_rows
+    texts = as_list(listed.column(VECTOR))
+    return [None if text is None else DeletionVector.from_json(text) for text in texts]
+
+
+def _partition_names(listed: pa.Schema) -> list[str]:
+    return [name.removeprefix("partition.") for name in listed.names if name.startswith("partition.")]
+
+
+def _descriptions(listed: pa.Table) -> dict[LogicalFile, DatedFile]:
+    names = _partition_names(listed.schema)
+    columns = ["num_records", "size_bytes", "modification_time", *(f"partition.{name}" for name in names)]
+    values = zip(*(as_list(listed.column(name)) for name in columns), strict=True)
+    return {
+        file: DatedFile(
+            rows=rows,
+            bytes=size,
+            partition=dict(zip(names, partition, strict=True)),
+            vector=vector,
+            modified_us=None if modified_ms is None else modified_ms * 1000,
+        )
+        for file, vector, (rows, size, modified_ms, *partition) in zip(
+            _logical_files(listed), _vectors(listed), values, strict=True
+        )
+    }
+
+
+def _actions_of(
+    descriptions: Mapping[LogicalFile, DatedFile], listed: pa.Schema, schema: pa.Schema
+) -> pa.Table:
+    """Files that the version does not list any more, in the form in which it lists others."""
+    files, values = list(descriptions), list(descriptions.values())
+    columns: dict[str, pa.Array] = {
+        "path": pa.array([quote(file.path) for file in files], pa.string()),
+        "size_bytes": pa.array([item.bytes for item in values], pa.int64()),
+        "num_records": pa.array([item.rows for item in values], pa.int64()),
+    }
+    if any(item.vector is not None for item in values):
+        texts = [None if item.vector is None else item.vector.to_json() for item in values]
+        columns[VECTOR] = pa.array(texts, pa.string())
+    for name in _partition_names(listed):
+        kind = listed.field(f"partition.{name}").type
+        columns[f"partition.{name}"] = pa.array(
+            [_partition_value(item, schema.field(name)) for item in values], kind
+        )
+    return pa.table(columns)
+
+
+def _partition_value(file: DatedFile, column: pa.Field) -> Any:
+    """The value of a partition column, which a log writes as text; an empty text is none."""
+    value = file.partition.get(name_in_files(column), file.partition.get(column.name))
+    if value == "":
+        return None
+    if not isinstance(value, str) or pa.types.is_string(column.type):
+        return value
+    if pa.types.is_timestamp(column.type) and column.type.tz is not None and value[-6] not in "+-":
+        return pc.assume_timezone(pa.scalar(value.removesuffix("Z")).cast(pa.timestamp("us")), "UTC").as_py()
+    return pa.scalar(value).cast(column.type).as_py()
+
+
+def _input_file(file: LogicalFile, description: DatedFile, schema: pa.Schema) -> InputFile:
+    """A file to be read whole; `schema` has the table's own columns."""
+    partition = tuple(
+        (column.name, _partition_value(description, column))
+        for column in schema
+        if {column.name, name_in_files(column)} & description.partition.keys()
+    )
+    return InputFile(
+        path=file.path,
+        partition=partition,
+        rows=None,
+        bytes=description.bytes,
+        may_hold_unread=False,
+        vector=description.vector,
+    )

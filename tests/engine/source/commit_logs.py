@@ -1,0 +1,184 @@
+"""Delta tables without a column of arrivals, whose commits are made at given hours.
+
+Not a test. delta-rs stamps commits with the wall clock; here the stamp is written over.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+from slackwater.engine.source.deletion_vectors import DeletionVector
+from slackwater.engine.source.pinned_source import DeltaPlace, PinnedSource
+from slackwater.engine.source.pinning import pin
+from slackwater.engine.source.row_groups import SourceFile
+from slackwater.pipelines import COMMIT_TIME, DeltaSource
+from slackwater.pipelines.sources import COMMIT_VERSION
+from tests.runs.world import moment, ms
+
+SOURCE = DeltaSource("t", event_time="e", arrival_time=COMMIT_TIME)
+SCHEMA = pa.schema(
+    [("e", pa.timestamp("us", tz="UTC")), ("row", pa.int64()), ("k", pa.string()), ("x", pa.int64())]
+)
+
+
+def rows_of(numbers: Iterable[int]) -> pa.Table:
+    """Rows with these numbers, each with the event time of its number's hour."""
+    values = [{"e": moment(number), "row": number, "k": "ab"[number % 2], "x": 1} for number in numbers]
+    return pa.Table.from_pylist(values, schema=SCHEMA)
+
+
+class CommitLog:
+    """A Delta table at `uri`. Each method that commits takes the hour at which the commit was made."""
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = Path(folder)
+        self.uri = str(self.folder / "t")
+
+    def append(self, hour: float | None, numbers: Sequence[int], **options: Any) -> None:
+        write_deltalake(self.uri, rows_of(numbers), mode="append", **options)
+        self.stamp(hour)
+
+    def compact(self, hour: float) -> None:
+        before = self.version
+        DeltaTable(self.uri).optimize.compact()
+        if self.version > before:
+            self.stamp(hour)
+
+    def vacuum(self, hour: float) -> None:
+        before = self.version
+        DeltaTable(self.uri).vacuum(0, enforce_retention_duration=False, dry_run=False)
+        for version in range(before + 1, self.version + 1):
+            self.stamp(hour, version)
+
+    def delete(self, hour: float, number: int) -> None:
+        """Write the files anew without the row."""
+        before = self.version
+        DeltaTable(self.uri).delete(f"row = {number}")
+        if self.version > before:
+            self.stamp(hour)
+
+    def hide(self, hour: float, number: int) -> bool:
+        """Delete a row by a deletion vector, as Spark does; returns whether it was there."""
+        source = self.plain()
+        for file, _ in source.files_with_bounds("e"):
+            positions, hidden = [], set()
+            whole = SourceFile(source.uri, _without_vector(file), source.schema)
+            for batch in whole.batches(["row"], None):
+                positions += batch.rows.column("row").to_pylist()
+            if file.vector is not None:
+                from slackwater.engine.source.deletion_vectors import hidden_rows
+
+                hidden = set(hidden_rows(source.uri, file.vector).tolist())
+            found = [at for at, row in enumerate(positions) if row == number and at not in hidden]
+            if found:
+                self._hide(hour, file, sorted(hidden | {found[0]}))
+                return True
+        return False
+
+    def _hide(self, hour: float, file: Any, positions: list[int]) -> None:
+        version, path = self.version, file.path
+        add = next(
+            action["add"]
+            for number in range(version, -1, -1)
+            for action in self.actions(number)
+            if "add" in action and action["add"]["path"] == path
+        )
+        vector = DeletionVector.hiding(positions)
+        removed = {"path": path, "dataChange": True, "deletionTimestamp": 0, "size": add["size"]}
+        removed |= {"partitionValues": add["partitionValues"], "extendedFileMetadata": True}
+        if file.vector is not None:
+            removed["deletionVector"] = _action_of(file.vector)
+        added = {**add, "dataChange": True, "deletionVector": _action_of(vector)}
+        info = {"commitInfo": {"timestamp": ms(hour), "operation": "DELETE"}}
+        actions: list[dict[str, Any]] = [info, {"remove": removed}, {"add": added}]
+        self.write(version + 1, actions)
+
+    # --- the log
+
+    @property
+    def version(self) -> int:
+        return DeltaTable(self.uri).version()
+
+    def path(self, version: int) -> Path:
+        return Path(self.uri) / "_delta_log" / f"{version:020d}.json"
+
+    def actions(self, version: int) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.path(version).read_text().splitlines()]
+
+    def write(self, version: int, actions: Iterable[dict[str, Any]]) -> None:
+        self.path(version).write_text("".join(json.dumps(action) + "\n" for action in actions))
+
+    def stamp(self, hour: float | None, version: int | None = None, *, in_commit: float | None = None) -> None:
+        """Have a commit say that it was made at `hour`; None: have it say nothing."""
+        version = self.version if version is None else version
+        actions = self.actions(version)
+        for action in actions:
+            if "commitInfo" in action:
+                action["commitInfo"].pop("timestamp", None)
+                if hour is not None:
+                    action["commitInfo"]["timestamp"] = ms(hour)
+                if in_commit is not None:
+                    action["commitInfo"]["inCommitTimestamp"] = ms(in_commit)
+        self.write(version, actions)
+
+    def with_vectors(self) -> None:
+        """Let the table have deletion vectors."""
+        actions = self.actions(0)
+        for action in actions:
+            if "protocol" in action:
+                features = ["deletionVectors"]
+                action["protocol"] = {
+                    "minReaderVersion": 3,
+                    "minWriterVersion": 7,
+                    "readerFeatures": features,
+                    "writerFeatures": features,
+                }
+        self.write(0, actions)
+
+    def lose_log(self) -> None:
+        table = DeltaTable(self.uri)
+        table.create_checkpoint()
+        for version in range(table.version()):
+            self.path(version).unlink(missing_ok=True)
+
+    # --- what a run finds
+
+    def plain(self) -> PinnedSource:
+        return pin(DeltaSource("t", event_time="e", arrival_time="e"), self.uri)
+
+    def pin(self, version: int | None = None, *, may_be_empty: bool = True) -> PinnedSource:
+        place = DeltaPlace(self.uri, str(self.folder / "record"))
+        return pin(SOURCE, place, version, may_be_empty=may_be_empty)
+
+
+def _action_of(vector: DeletionVector) -> dict[str, Any]:
+    action = {
+        "storageType": vector.storage,
+        "pathOrInlineDv": vector.place,
+        "sizeInBytes": vector.bytes,
+        "cardinality": vector.rows,
+    }
+    return action if vector.offset is None else {**action, "offset": vector.offset}
+
+
+def _without_vector(file: Any) -> Any:
+    from dataclasses import replace
+
+    return replace(file, vector=None, rows=file.stored_rows)
+
+
+def arrivals_of(source: PinnedSource) -> list[tuple[int, float, int]]:
+    """(number, hour of its arrival, version that brought it) of each row of the source."""
+    columns = ("row", COMMIT_TIME, COMMIT_VERSION)
+    rows: list[tuple[int, float, int]] = []
+    for file, _ in source.files_with_bounds(COMMIT_TIME):
+        for batch in SourceFile(source.uri, file, source.schema).batches(columns, None):
+            hours = (batch.rows.column(COMMIT_TIME).cast(pa.int64()).to_numpy() / 1000 - ms(0)) / 3_600_000
+            numbers, versions = (batch.rows.column(name).to_pylist() for name in ("row", COMMIT_VERSION))
+            rows += zip(numbers, np.round(hours, 6).tolist(), versions, strict=True)
+    return sorted(rows)

@@ -17,8 +17,8 @@ SOURCE, SOURCE_PARTITION, SOURCE_ORDER = "source", "source_partition", "source_o
 UNION_COLUMNS = (SOURCE, SOURCE_PARTITION, SOURCE_ORDER)
 MOST_SOURCES = 1000
 
-# The arrival of rows whose table has no column for it: the time of the commit that brought them. A source with
-# this arrival has these two columns besides its own; Delta's change feed calls them so, too.
+# The arrival of rows whose table has no column for it: the time of the commit that brought them. A source
+# with this arrival has these two columns besides its own; Delta's change feed calls them so, too.
 COMMIT_TIME, COMMIT_VERSION = "_commit_timestamp", "_commit_version"
 
 
@@ -85,8 +85,8 @@ class Source:
         if self.arrives_by_commit and self.source_partition in (COMMIT_TIME, COMMIT_VERSION):
             raise PipelineError(
                 subject,
-                f"source_partition is {self.source_partition!r}, of which each commit has another; name a column "
-                "of the table, or leave it out",
+                f"source_partition is {self.source_partition!r}, of which each commit has another; name a "
+                "column of the table, or leave it out",
             )
         self._check_mapping()
 
@@ -148,8 +148,8 @@ class DeltaSource(Source):
         table: relative to the warehouse (``sources/departures``) or an absolute path or URI.
         event_time: column of type timestamp: when the event happened.
         arrival_time: column of type timestamp: when the row reached the table. Runs select by it. Where the
-            table has none, `COMMIT_TIME`: the time of the commit that brought the row; the version of the table
-            is then the column ``_commit_version``, which may be `order_by`.
+            table has none, `COMMIT_TIME`: the time of the commit that brought the row; the version of the
+            table is then the column ``_commit_version``, which may be `order_by`.
         source_partition: optional column: the unit of watermark generation, as a Kafka partition is in Flink.
         order_by: optional column that orders rows of equal arrival.
         order: ``arrival``; or ``event``, for history without arrival times or to see the results without

@@ -32,7 +32,8 @@ def test_columns_with_a_role_are_listed_once() -> None:
         ({"event_time": ""}, "DeltaSource 't': event_time is missing; name the timestamp column"),
         (
             {"arrival_time": 3},
-            "arrival_time is missing; name the timestamp column, or say order='event' where history has none",
+            "arrival_time is missing; name the timestamp column, or say arrival_time=COMMIT_TIME where the "
+            "table has none, or order='event' for history",
         ),
         ({"source_partition": ""}, "source_partition is ''; name a column, or leave it out"),
         ({"order_by": 3}, "order_by is 3; name a column"),

@@ -176,7 +176,9 @@ def newest_commits(uri: str, first: int, last: int) -> list[Commit]:
 
 
 def actions_newest_first(uri: str, first: int, last: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """(version, actions) of the commits `last` … `first`, up to the first one that is lost. Raises LogDamaged."""
+    """(version, actions) of the commits `last` … `first`, up to the first one that is lost. Raises
+    LogDamaged.
+    """
     log = filesystem(uri)
     for version in range(last, first - 1, -1):
         path = commit_path(version)

@@ -1,19 +1,19 @@
-"""When the rows of a Delta table arrived that has no column for it: the log is played, commit by commit, with an
-account of the commits that brought the rows of each file.
+"""When the rows of a Delta table arrived that has no column for it: the log is played, commit by commit, with
+an account of the commits that brought the rows of each file.
 
     version     1 (08:00)   2 (09:00)   3 (10:00)             4 (11:00)
     commit      add a       add b       compact a, b into c   delete rows of c, by a deletion vector
     dated files a 08:00     a 08:00     a 08:00               a without these rows 08:00
                             b 09:00     b 09:00               b without these rows 09:00
 
-The rows of a file that was put together from several commits are read from the files as they were before, for as
-long as these are there; so a dated file has the rows of one commit alone. Rewritten files and the dated files that
-hold exactly their rows are a group. Where a group can't be kept, its rewritten files are dated as a whole, by the
-newest of the commits: no row arrives before it came.
+The rows of a file that was put together from several commits are read from the files as they were before, for
+as long as these are there; so a dated file has the rows of one commit alone. Rewritten files and the dated
+files that hold exactly their rows are a group. Where a group can't be kept, its rewritten files are dated as
+a whole, by the newest of the commits: no row arrives before it came.
 
 A commit's time is the in-commit timestamp where it has one, else what its commitInfo says. (Delta takes the
-modification time of the commit's file in its place; but that changes when a table is copied.) As in Delta it never
-falls: a commit that is not later than the one before counts as one millisecond later.
+modification time of the commit's file in its place; but that changes when a table is copied.) As in Delta it
+never falls: a commit that is not later than the one before counts as one millisecond later.
 """
 
 import json
@@ -41,8 +41,8 @@ class CommitTimeMissing(UsageError):
 
 
 class Arrival(NamedTuple):
-    """When the rows of a file arrived, in microseconds, and the version that brought them. Of a file with rows of
-    several commits it is the newest, and `least_us` the oldest.
+    """When the rows of a file arrived, in microseconds, and the version that brought them. Of a file with
+    rows of several commits it is the newest, and `least_us` the oldest.
     """
 
     time_us: int
@@ -93,8 +93,9 @@ class Storage:
 
     Attributes:
         missing: which of some paths are not there any more.
-        vectors_of_lost_rows: (files, oldest first; the files that hold what is left of their rows) → the vectors
-            that hide the others, for each of the former that has lost rows; None where they can't be compared.
+        vectors_of_lost_rows: (files, oldest first; the files that hold what is left of their rows) → the
+            vectors that hide the others, for each of the former that has lost rows; None where they can't be
+            compared.
     """
 
     missing: Callable[[Sequence[str]], set[str]]
@@ -148,11 +149,12 @@ def account_of(
     recorded_arrivals: Mapping[str, Arrival],
     recorded_at: Callable[[int], KnownFiles | None],
 ) -> CommitAccount:
-    """The account of the commits up to `version`, which lists `listed_files`, from a version at or before `since`
-    whose files are recorded just as the table has them, else from the oldest commit that the log has.
+    """The account of the commits up to `version`, which lists `listed_files`, from a version at or before
+    `since` whose files are recorded just as the table has them, else from the oldest commit that the log has.
 
     Args:
-        recorded_arrivals: path → its arrival, as a run has recorded it; it stays, whatever becomes of the log.
+        recorded_arrivals: path → its arrival, as a run has recorded it: what the log says later on does not
+            change it.
 
     Raises:
         CommitTimeMissing: a commit that brought rows has no time.
@@ -193,8 +195,8 @@ def _known_before(
     listed_files: Mapping[LogicalFile, DatedFile],
     recorded_arrivals: Mapping[str, Arrival],
 ) -> KnownFiles:
-    """Files from before the oldest commit of the log: when the record says, else when they were written, but not
-    after that commit.
+    """Files from before the oldest commit of the log: when the record says, else when they were written, but
+    not after that commit.
     """
     removed_files = {
         file_of(action["remove"]): DatedFile.from_action(action["remove"])
@@ -292,7 +294,7 @@ class _Player:
         self._put_together(members, dated_files)
 
     def _change(self, commit: Commit, *, has_time: bool) -> None:
-        """Rows come and go. A file with another deletion vector, or one that is restored, is as old as it was."""
+        """Rows come and go. A file with another deletion vector, or a restored one, keeps its arrival."""
         groups = self._take_groups(commit.removed_files)
         was_member = {file.path for file in _members(groups)}
         removed_files = self._dated(commit.removed_files - _members(groups))
@@ -327,9 +329,9 @@ class _Player:
             return recorded
         if not has_time or self.time_us is None:
             raise CommitTimeMissing(
-                f"source {self.uri}: commit {commit.version} does not say when it was made (its commitInfo has "
-                "no inCommitTimestamp and no timestamp), so nobody knows when its rows arrived. Let the table's "
-                "writer fill a column with the arrival of each row, and name it in the declaration: "
+                f"source {self.uri}: commit {commit.version} does not say when it was made (its commitInfo "
+                "has no inCommitTimestamp and no timestamp), so nobody knows when its rows arrived. Let the "
+                "table's writer fill a column with the arrival of each row, and name it in the declaration: "
                 'arrival_time="…".',
                 uri=self.uri,
                 version=commit.version,
@@ -376,7 +378,8 @@ class _Player:
     def _shrink(self, members: Files, dated_files: Files) -> None:
         """Have `members` hold some rows of `dated_files`, all others of which are gone."""
         vectors: Mapping[LogicalFile, DeletionVector] | None = None
-        if members and len({self.arrivals[file] for file in dated_files}) > 1 and self._are_there(dated_files):
+        is_mixed = len({self.arrivals[file] for file in dated_files}) > 1
+        if members and is_mixed and self._are_there(dated_files):
             oldest_first = sorted(dated_files, key=lambda file: (self.arrivals[file], file.path))
             vectors = self.storage.vectors_of_lost_rows(
                 {file: self.descriptions[file] for file in oldest_first},

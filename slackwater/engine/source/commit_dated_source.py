@@ -1,6 +1,6 @@
-"""A Delta table without a column of arrivals, at one version: each file has the time and the version of the commit
-that brought its rows as two partition columns more. A file that was put together from several commits is listed
-as the files that it came from; see `slackwater.engine.source.commit_account`.
+"""A Delta table without a column of arrivals, at one version: each file has the time and the version of the
+commit that brought its rows as two partition columns more. A file that was put together from several commits
+is listed as the files that it came from; see `slackwater.engine.source.commit_account`.
 """
 
 import itertools
@@ -25,9 +25,17 @@ from slackwater.engine.source.commit_account import (
     account_of,
 )
 from slackwater.engine.source.deletion_vectors import VECTOR, DeletionVector
-from slackwater.engine.source.files import InputFile, as_list, logical_files
+from slackwater.engine.source.files import (
+    Bounds,
+    InputFile,
+    as_list,
+    files_with_bounds,
+    logical_files,
+    vectors_of,
+)
 from slackwater.engine.source.lost_rows import lost_positions, vector_with
 from slackwater.engine.source.pinned_source import PinnedSource
+from slackwater.engine.source.stored_arrivals import recorded_files
 from slackwater.pipelines.sources import COMMIT_TIME, COMMIT_VERSION
 from slackwater.tables.storage_errors import reads
 from slackwater.tables.stores import filesystem
@@ -40,7 +48,7 @@ COMMIT_COLUMNS = (pa.field(COMMIT_TIME, _TIME), pa.field(COMMIT_VERSION, pa.int6
 class CommitDatedSource(PinnedSource):
     """See above; the schema has the two columns, too."""
 
-    caches_of_version: ClassVar[tuple[str, ...]] = (*PinnedSource.caches_of_version, "_accounts", "_listed")
+    caches_of_version: ClassVar[tuple[str, ...]] = (*PinnedSource.caches_of_version, "_accounts", "listed")
 
     @cached_property
     def _accounts(self) -> list[CommitAccount]:
@@ -53,19 +61,15 @@ class CommitDatedSource(PinnedSource):
         return other
 
     def __getstate__(self) -> dict[str, Any]:
-        names = ("_accounts", "_listed")
+        names = ("_accounts", "listed")
         return {name: value for name, value in super().__getstate__().items() if name not in names}
 
     @cached_property
-    def _listed(self) -> pa.Table:
+    def listed(self) -> pa.Table:
         return super().listed_actions()
 
-    def with_listed(self, actions: pa.Table) -> "PinnedSource":
-        vars(self)["_listed"] = actions
-        return self
-
     def listed_actions(self) -> pa.Table:
-        account, listed = self._account_since(self.version), self._listed
+        account, listed = self._account_since(self.version), self.listed
         files = account.files_at(self.version)
         places = {file: place for place, file in enumerate(_logical_files(listed))}
         in_table = [file for file in files if file in places]
@@ -102,15 +106,42 @@ class CommitDatedSource(PinnedSource):
         states[account.first] = account.first_files
         return [*itertools.starmap(lost_commits, pairwise(states.items())), *commits]
 
+    def record_files(self, arrival: str) -> None:
+        if self.record is not None:
+            self.record.add(self.version, recorded_files(self._files_with_commits(), arrival))
+
+    def files_dated_as_a_whole(self) -> list[tuple[InputFile, Bounds]]:
+        return [(file, bounds) for file, bounds in self._files_with_commits() if bounds[0] < bounds[1]]
+
+    def _files_with_commits(self) -> list[tuple[InputFile, Bounds]]:
+        """Its files, with the times of the oldest and the newest commit that brought rows of each."""
+        if not self.actions.num_rows:
+            return []
+        oldest = as_list(self.actions.column(f"min.{COMMIT_TIME}").cast(pa.int64()))
+        files = files_with_bounds(self.actions, COMMIT_TIME)
+        return [
+            (file, (oldest_us, bounds[1]))
+            for (file, bounds), oldest_us in zip(files, oldest, strict=True)
+            if bounds is not None
+        ]
+
+    def files_read_in_part(self, before: PinnedSource, from_ms: int) -> list[tuple[InputFile, Bounds]]:
+        recorded_files = None if self.record is None else self.record.files_at(before.version)
+        return [
+            (file, bounds)
+            for file, bounds in self.files_dated_as_a_whole()
+            if bounds[0] < from_ms * 1000 <= bounds[1] and file.path not in (recorded_files or ())
+        ]
+
     def _account_since(self, version: int) -> CommitAccount:
-        """The account of its commits since `version` or an earlier one, or since the oldest that the log has."""
+        """The account of its commits since `version` or before, else since the oldest that the log has."""
         for account in self._accounts:
             if account.first <= version and account.version >= self.version:
                 return account
         account = account_of(
             self.uri,
             self.version,
-            _descriptions(self._listed),
+            _descriptions(self.listed),
             Storage(self._missing_files, self._vectors_of_lost_rows),
             since=version,
             recorded_arrivals={} if self.record is None else self.record.commits_by_path,
@@ -145,7 +176,9 @@ class CommitDatedSource(PinnedSource):
     def _vectors_of_lost_rows(
         self, before: Mapping[LogicalFile, DatedFile], after: Mapping[LogicalFile, DatedFile]
     ) -> dict[LogicalFile, DeletionVector] | None:
-        schema = pa.schema([field for field in self.schema if field.name not in (COMMIT_TIME, COMMIT_VERSION)])
+        schema = pa.schema(
+            [field for field in self.schema if field.name not in (COMMIT_TIME, COMMIT_VERSION)]
+        )
         files_before, files_after = (
             [_input_file(file, description, schema) for file, description in files.items()]
             for files in (before, after)
@@ -164,21 +197,11 @@ class CommitDatedSource(PinnedSource):
 
 
 def _logical_files(listed: pa.Table) -> list[LogicalFile]:
+    paths = map(unquote, as_list(listed.column("path")))
     return [
         LogicalFile(path, None if vector is None else vector.name)
-        for path, vector in zip(_paths(listed), _vectors(listed), strict=True)
+        for path, vector in zip(paths, vectors_of(listed), strict=True)
     ]
-
-
-def _paths(listed: pa.Table) -> list[str]:
-    return list(map(unquote, as_list(listed.column("path"))))
-
-
-def _vectors(listed: pa.Table) -> list[DeletionVector | None]:
-    if VECTOR not in listed.column_names:
-        return [None] * listed.num_rows
-    texts = as_list(listed.column(VECTOR))
-    return [None if text is None else DeletionVector.from_json(text) for text in texts]
 
 
 def _partition_names(listed: pa.Schema) -> list[str]:
@@ -198,7 +221,7 @@ def _descriptions(listed: pa.Table) -> dict[LogicalFile, DatedFile]:
             modified_us=None if modified_ms is None else modified_ms * 1000,
         )
         for file, vector, (rows, size, modified_ms, *partition) in zip(
-            _logical_files(listed), _vectors(listed), values, strict=True
+            _logical_files(listed), vectors_of(listed), values, strict=True
         )
     }
 

@@ -108,11 +108,9 @@ def files_with_bounds(actions: pa.Table, arrival: str) -> Iterator[tuple[InputFi
     )
     rows = _numbers(actions, "num_records")
     if arrival in names:
-        greatest = _numbers(actions, f"partition.{arrival}")
-        # Files that were written again have rows of several commits, and are dated by the newest.
-        least = _numbers(actions, f"min.{arrival}") if f"min.{arrival}" in actions.column_names else greatest
+        least = greatest = _numbers(actions, f"partition.{arrival}")
         lacking: list[int | None] = [
-            rows[number] if moment is None else 0 for number, moment in enumerate(greatest)
+            rows[number] if moment is None else 0 for number, moment in enumerate(least)
         ]
     else:
         least, greatest = _bounds(actions, f"min.{arrival}", f"max.{arrival}")
@@ -123,7 +121,7 @@ def files_with_bounds(actions: pa.Table, arrival: str) -> Iterator[tuple[InputFi
         rows,
         _numbers(actions, "size_bytes"),
         lacking,
-        _vectors(actions),
+        vectors_of(actions),
         strict=True,
     )
     for (path, partition, count, size, nulls, vector), low, high in zip(files, least, greatest, strict=True):
@@ -143,14 +141,14 @@ def files_with_bounds(actions: pa.Table, arrival: str) -> Iterator[tuple[InputFi
 
 def logical_files(actions: pa.Table) -> frozenset[LogicalFile]:
     paths = map(unquote, as_list(actions.column("path")))
-    vectors = _vectors(actions)
+    vectors = vectors_of(actions)
     return frozenset(
         LogicalFile(path, None if vector is None else vector.name)
         for path, vector in zip(paths, vectors, strict=True)
     )
 
 
-def _vectors(actions: pa.Table) -> list[DeletionVector | None]:
+def vectors_of(actions: pa.Table) -> list[DeletionVector | None]:
     if VECTOR not in actions.column_names:
         return [None] * actions.num_rows
     texts = as_list(actions.column(VECTOR))

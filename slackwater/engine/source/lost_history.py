@@ -13,6 +13,7 @@ from slackwater.engine.source.coverage import ReadRange
 from slackwater.engine.source.files import NOWHERE, Bounds, InputFile, logical_files
 from slackwater.engine.source.pinned_source import NewRowsNotKnown, PinnedSource
 from slackwater.engine.source.row_groups import Arrivals, SourceFile
+from slackwater.readable import count_text
 from slackwater.tables.storage_errors import reads
 from slackwater.tables.stores import filesystem
 from slackwater.windowing.times import to_datetime
@@ -99,6 +100,9 @@ def check_new_rows(
     newer_reads: Sequence[ReadRange] = (),
 ) -> None:
     """Raise NewRowsNotKnown where nothing shows which rows from before `from_ms` are new since `before`."""
+    mixed_files = source.files_read_in_part(before, from_ms)
+    if mixed_files:
+        raise _not_known(source, before, mixed_files, from_ms, "the file that they came in")
     if not source.is_certain_since(before, newer_reads):
         files = source.files(from_ms, from_ms, arrival, before, newer_reads=newer_reads)
         unread_paths = {file.path for file in files if file.may_hold_unread and not file.is_part}
@@ -120,7 +124,28 @@ def check_new_rows(
 
 
 def notes_on_parts(source: PinnedSource, files: Iterable[InputFile]) -> list[str]:
-    """A sentence on those files of a slice that are read as they were before they were written again."""
+    """Sentences on those files of a slice that are read as they were before they were written again, and on
+    those that are dated as a whole.
+    """
+    files = list(files)
+    return [*_note_on_parts(source, files), *_note_on_dates(source, files)]
+
+
+def _note_on_dates(source: PinnedSource, files: Sequence[InputFile]) -> list[str]:
+    paths = {file.path for file in files}
+    dated_files = [(file, bounds) for file, bounds in source.files_dated_as_a_whole() if file.path in paths]
+    if not dated_files:
+        return []
+    least, greatest = min(low for _, (low, _) in dated_files), max(high for _, (_, high) in dated_files)
+    return [
+        f"source {source.uri}: rows of several commits, from {_moment(least // 1000)} to "
+        f"{_moment(greatest // 1000)}, were written again together ({count_text(len(dated_files), 'file')}), "
+        "and the files from before are gone (VACUUM) or can't be compared; of each file all rows count as "
+        "having arrived with the newest commit"
+    ]
+
+
+def _note_on_parts(source: PinnedSource, files: Sequence[InputFile]) -> list[str]:
     parts = [file for file in files if file.is_part]
     if not parts:
         return []

@@ -1,5 +1,5 @@
-"""Which rows of some files other files, into which these were written again, have no more: both are compared as
-multisets of rows by DuckDB, on disk where memory does not hold them.
+"""Which rows of some files other files, into which these were written again, have no more: both are compared
+as multisets of rows by DuckDB, on disk where memory does not hold them.
 
     before   a: r1 r2    b: r3 r3        after   c: r1 r3        lost   a: 1 (r2)    b: 1 (the second r3)
 
@@ -40,8 +40,9 @@ _LOST = """
 def lost_positions(
     uri: str, schema: pa.Schema, before: Sequence[InputFile], after: Sequence[InputFile]
 ) -> list[Int64s] | None:
-    """Of each file in `before` the ascending positions of the rows that `after` has no more, without those that
-    the file's own vector hides. None where `after` has other rows, too, or where both are too large to compare.
+    """Of each file in `before` the ascending positions of the rows that `after` has no more, without those
+    that the file's own vector hides. None where `after` has other rows, too, or where both are too large to
+    compare.
     """
     import duckdb  # few sources lose rows
 
@@ -72,8 +73,8 @@ def vector_with(uri: str, file: InputFile, lost: Int64s) -> DeletionVector:
 def _reader(
     uri: str, schema: pa.Schema, before: Sequence[InputFile], after: Sequence[InputFile]
 ) -> tuple[pa.RecordBatchReader, dict[str, int]]:
-    """The rows of all files, those of `after` with a negative number of the file; how many these are is known when
-    they were read.
+    """The rows of all files, those of `after` with a negative number of the file; how many these are is known
+    when they were read.
     """
     plain_schema = pa.schema([pa.field(column.name, column.type) for column in schema])
     whole_schema = plain_schema.append(pa.field(_FILE, pa.int64())).append(pa.field(_POSITION, pa.int64()))
@@ -84,7 +85,9 @@ def _reader(
         for number, file in numbered_files:
             for rows, positions in _pieces(uri, schema, file):
                 counts["after"] += rows.num_rows if number < 0 else 0
-                columns = [column.cast(field.type) for column, field in zip(rows.columns, plain_schema, strict=True)]
+                columns = [
+                    column.cast(field.type) for column, field in zip(rows.columns, plain_schema, strict=True)
+                ]
                 numbers = pa.array(np.full(rows.num_rows, number, np.int64))
                 table = pa.table([*columns, numbers, pa.array(positions)], schema=whole_schema)
                 yield from table.to_batches()
@@ -93,7 +96,9 @@ def _reader(
 
 
 def _pieces(uri: str, schema: pa.Schema, file: InputFile) -> Iterator[tuple[pa.Table, Int64s]]:
-    """The rows of a file that its vector does not hide, a row group at a time, and their positions in the file."""
+    """The rows of a file that its vector does not hide, a row group at a time, and their positions in the
+    file.
+    """
     with open_verified(uri, filesystem(uri), file.path) as parquet:
         metadata = parquet.metadata
     hidden = np.zeros(0, np.int64) if file.vector is None else hidden_rows(uri, file.vector)

@@ -98,9 +98,8 @@ class PinnedSource:
         )
 
     def _with_caches(self, other: "PinnedSource") -> "PinnedSource":
-        vars(other).update(
-            {name: value for name, value in vars(self).items() if name in self.caches_of_version}
-        )
+        caches = {name: value for name, value in vars(self).items() if name in self.caches_of_version}
+        vars(other).update(caches)
         return other
 
     @cached_property
@@ -120,11 +119,6 @@ class PinnedSource:
     def listed_actions(self) -> pa.Table:
         """Its files as the log lists them. Raises DeltaError where that has lost the version."""
         return actions_with_vectors(DeltaTable(self.uri, version=self.version), self.uri)
-
-    def with_listed(self, actions: pa.Table) -> "PinnedSource":
-        """The source, of which the files in its log are known already."""
-        vars(self)["actions"] = actions
-        return self
 
     @cached_property
     def record(self) -> FileRecord | None:
@@ -361,6 +355,14 @@ class PinnedSource:
         paths = {loss.path for loss in losses}
         among = {file for file in logical_files(source.actions) if file.path in paths}
         return {file.path: (file, bounds) for file, bounds in source.files_with_bounds(arrival, among)}
+
+    def files_dated_as_a_whole(self) -> list[tuple[InputFile, Bounds]]:
+        """Files with rows of several commits, undivided: they arrive at the end of their bounds."""
+        return []
+
+    def files_read_in_part(self, before: "PinnedSource", from_ms: int) -> list[tuple[InputFile, Bounds]]:
+        """Such files whose rows runs before `from_ms`, up to the version `before`, have read in part."""
+        return []
 
     def name_in_log(self, column: str) -> str:
         """A column's name in the file list: mapped if Delta maps columns, except partition columns."""

@@ -225,8 +225,8 @@ def _pin_loaded(
     arrives_by_commit = source.arrives_by_commit and COMMIT_TIME not in schema.names
     if arrives_by_commit and why_not_direct is not None:
         raise CommitTimesNotReadable(
-            f"source {source.table!r}: only Spark can read it ({why_not_direct}), which does not know the commits "
-            "of rows. Let the table's writer fill a column with the arrival of each row, and name it: "
+            f"source {source.table!r}: only Spark can read it ({why_not_direct}), which does not know the "
+            "commits of rows. Let the table's writer fill a column with their arrivals, and name it: "
             'arrival_time="…".',
             uri=uri,
         )
@@ -239,7 +239,9 @@ def _pin_loaded(
         table_id=table.table_id,
         file_record_uri=place.record_uri if isinstance(place, DeltaPlace) else None,
     )
-    return source_at_version.with_listed(actions)  # else the table would be opened again for them
+    # Else the table would be opened again for them.
+    vars(source_at_version)["listed" if arrives_by_commit else "actions"] = actions
+    return source_at_version
 
 
 def _is_nested(kind: pa.DataType) -> bool:

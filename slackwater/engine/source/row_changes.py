@@ -64,7 +64,11 @@ def row_changes_since(
     arrival times. None where they can't be compared: a file is gone, only Spark can read the source, or its
     log has lost commits that have written more than `COMPARED_BYTES` again.
     """
-    if not source.keeps_removed_files or source.why_not_direct is not None or before.why_not_direct is not None:
+    if (
+        not source.keeps_removed_files
+        or source.why_not_direct is not None
+        or before.why_not_direct is not None
+    ):
         return None
     if _bytes_of_lost_commits(source, before, arrival) > COMPARED_BYTES:
         return None

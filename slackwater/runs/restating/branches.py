@@ -187,8 +187,11 @@ class ReadAgain:
         inputs = [(source.table, input_of(tip, source.table)) for source in self.pipeline.sources]
         overrides = OverridesReader(self.tables["overrides"]).rows()
         moved_on_branch = moved_rows_on(self.tables.ledger, tip, overrides)
+        has_moved_rows = self._dates_rows_behind(boundary_ms, tip)
 
         def reads_again(row: LedgerRow) -> str | None:
+            if has_moved_rows:
+                return f"run {row.seq} has not read rows that arrive behind the branch since a VACUUM"
             for table, input_of_branch in inputs:
                 if (
                     input_of_branch is not None
@@ -206,6 +209,20 @@ class ReadAgain:
             return None
 
         return reads_again
+
+    def _dates_rows_behind(self, boundary_ms: int, tip: LedgerRow) -> bool:
+        """Whether rows that came before the boundary arrive behind it for the branch, because nothing says
+        any more by which commits they came.
+        """
+        for declaration in self.pipeline.sources:
+            tip_input = input_of(tip, declaration.table)
+            if declaration.arrives_by_commit and tip_input is not None:
+                place = place_of(self.warehouse, self.pipeline, declaration)
+                source = pin(declaration, place, tip_input.version, tip_input.table_id, may_be_empty=True)
+                boundary_us = boundary_ms * 1000
+                if any(low < boundary_us <= high for _, (low, high) in source.files_dated_as_a_whole()):
+                    return True
+        return False
 
     @cached_property
     def _moved_by_run(self) -> Mapping[int, MovedRows]:

@@ -113,7 +113,9 @@ class CommitLog:
     def write(self, version: int, actions: Iterable[dict[str, Any]]) -> None:
         self.path(version).write_text("".join(json.dumps(action) + "\n" for action in actions))
 
-    def stamp(self, hour: float | None, version: int | None = None, *, in_commit: float | None = None) -> None:
+    def stamp(
+        self, hour: float | None, version: int | None = None, *, in_commit: float | None = None
+    ) -> None:
         """Have a commit say that it was made at `hour`; None: have it say nothing."""
         version = self.version if version is None else version
         actions = self.actions(version)

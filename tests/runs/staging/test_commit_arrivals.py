@@ -1,0 +1,151 @@
+"""Pipelines over tables without a column of arrivals leave what the same pipeline leaves where the table has
+such a column, with the hour of the commit in it.
+"""
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from slackwater.engine.source.pinned_source import NewRowsNotKnown, SourceRewritten
+from slackwater.pipelines import COMMIT_TIME, DeltaSource
+from tests.engine.source.commit_logs import CommitLog
+from tests.runs.world import DAILY, SCHEMA, Event, World, multiset
+
+BY_COLUMN = replace(DAILY, source=DeltaSource("t", event_time="e", arrival_time="a", order_by="row"))
+BY_COMMIT = replace(DAILY, source=DeltaSource("t", event_time="e", arrival_time=COMMIT_TIME, order_by="row"))
+
+
+class Table(CommitLog):
+    """A table with a column of arrivals besides, for the pipeline that the others are compared with."""
+
+    def bring(self, hour: float, *rows: int) -> None:
+        """Commit rows at `hour`, half of which happened a while before."""
+        values = [Event(hour - number % 5, hour, number, "ab"[number % 2]).values() for number in rows]
+        write_deltalake(self.uri, pa.Table.from_pylist(values, schema=SCHEMA), mode="append")
+        self.stamp(hour)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Table(tmp_path)
+
+
+def world_of(folder: Path | str, table: Table, pipeline: Any = BY_COMMIT) -> World:
+    return World(Path(folder), replace(pipeline, source=replace(pipeline.sources[0], table=table.uri)))
+
+
+def left(world: World) -> dict[str, Any]:
+    rows = {"published": world.published(), "panes": world.live("panes"), "late": world.live("late_events")}
+    return {name: multiset(values) for name, values in rows.items()}
+
+
+def by_column(folder: Path, table: Table, to: float) -> dict[str, Any]:
+    """What one run of the pipeline leaves that reads arrivals from the column."""
+    world = world_of(folder, table, BY_COLUMN)
+    world.run(to, slice_=timedelta(hours=to))
+    return left(world)
+
+
+def test_runs_read_each_row_once_by_the_commits(table: Table, tmp_path: Path) -> None:
+    world = world_of(tmp_path / "w", table)
+    table.bring(2, 1, 2, 3)
+    table.bring(30, 4, 5, 6)
+    world.run(24)
+    table.bring(50, 7, 8)
+    world.run(48)
+    world.run(72)
+    assert [row.rows_read for row in world.ledger.live_runs(world.main)] == [3, 3, 2]
+    assert left(world) == by_column(tmp_path / "c", table, 72)
+
+
+@pytest.mark.parametrize("upkeep", ["compact", "compact and vacuum"])
+def test_upkeep_of_rows_that_were_all_read_changes_nothing(table: Table, tmp_path: Path, upkeep: str) -> None:
+    world = world_of(tmp_path / "w", table)
+    table.bring(2, 1, 2, 3)
+    table.bring(3, 4, 5, 6)
+    world.run(24)
+    table.compact(25)
+    if "vacuum" in upkeep:
+        table.vacuum(26)
+    table.bring(30, 7, 8)
+    world.run(48)
+    assert [row.rows_read for row in world.ledger.live_runs(world.main)] == [6, 2]
+    assert left(world) == by_column(tmp_path / "c", table, 48)
+
+
+def test_rows_that_were_compacted_with_read_ones_before_a_run_are_read_once(
+    table: Table, tmp_path: Path
+) -> None:
+    world = world_of(tmp_path / "w", table)
+    table.bring(2, 1, 2, 3)
+    world.run(24)
+    table.bring(30, 4, 5, 6)
+    table.compact(31)
+    world.run(48)
+    assert [row.rows_read for row in world.ledger.live_runs(world.main)] == [3, 3]
+    assert left(world) == by_column(tmp_path / "c", table, 48)
+
+
+def test_where_a_vacuum_took_what_told_new_rows_from_read_ones_a_restatement_reads_all(
+    table: Table, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = world_of(tmp_path / "w", table)
+    table.bring(2, 1, 2, 3)
+    world.run(24)
+    table.bring(30, 4, 5, 6)
+    table.compact(31)
+    table.vacuum(32)
+    with pytest.raises(NewRowsNotKnown, match="backfill daily --from 2013-01-01T02:00:00Z"):
+        world.run(48)
+    world.backfill(2, 24)
+    world.run(48)
+    assert sum(row.rows_read for row in world.ledger.live_runs(world.main)) == 6
+    assert "having arrived with the newest commit" in caplog.text
+
+
+def test_a_vacuumed_past_arrives_with_the_newest_commit_and_the_run_says_so(
+    table: Table, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table.bring(2, 1, 2, 3)
+    table.bring(30, 4, 5, 6)
+    table.compact(31)
+    table.vacuum(32)
+    world = world_of(tmp_path / "w", table)
+    world.run(72)
+    assert [row.rows_read for row in world.ledger.live_runs(world.main)] == [0, 6, 0]
+    [note] = [line for line in caplog.messages if "having arrived with the newest commit" in line]
+    assert "from 2013-01-01T02:00:00Z to 2013-01-02T06:00:00Z" in note
+
+
+def test_a_deleted_row_that_a_run_has_read_is_refused_and_one_that_none_has_is_gone(
+    table: Table, tmp_path: Path
+) -> None:
+    world = world_of(tmp_path / "w", table)
+    table.bring(2, 1, 2, 3)
+    table.with_vectors()
+    world.run(24)
+    table.bring(30, 4, 5, 6)
+    table.compact(31)
+    table.hide(32, 5)
+    world.run(48)
+    assert [row.rows_read for row in world.ledger.live_runs(world.main)] == [3, 2]
+    table.hide(49, 2)
+    with pytest.raises(SourceRewritten, match=r"1 row, arrivals from 2013-01-01T02:00:00Z"):
+        world.run(72)
+
+
+def test_the_record_keeps_arrivals_when_the_log_has_lost_the_commits(table: Table, tmp_path: Path) -> None:
+    world = world_of(tmp_path / "w", table)
+    table.bring(2, 1, 2, 3)
+    table.bring(30, 4, 5)
+    world.run(24)
+    table.bring(50, 6)
+    table.lose_log()
+    table.bring(51, 7)
+    world.run(72)
+    assert [row.rows_read for row in world.ledger.live_runs(world.main)] == [3, 2, 2]

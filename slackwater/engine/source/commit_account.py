@@ -88,8 +88,8 @@ class KnownFiles(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Storage:
-    """What the account asks the table's folder.
+class TableFolder:
+    """What the account asks of the folder of the table.
 
     Attributes:
         missing: which of some paths are not there any more.
@@ -143,7 +143,7 @@ def account_of(
     uri: str,
     version: int,
     listed_files: Mapping[LogicalFile, DatedFile],
-    storage: Storage,
+    folder: TableFolder,
     *,
     since: int,
     recorded_arrivals: Mapping[str, Arrival],
@@ -165,23 +165,23 @@ def account_of(
     log = actions_newest_first(uri, 0, version)
     while True:
         first = version - len(steps)
-        known = recorded_at(first) if first <= since else None
-        if known is not None and known.arrivals.keys() == files:
+        first_state = recorded_at(first) if first <= since else None
+        if first_state is not None and first_state.arrivals.keys() == files:
             break
         number, actions = next(log, (-1, []))
         if number < 0:
-            known = _known_before(steps, first, files, listed_files, recorded_arrivals)
+            first_state = _known_before(steps, first, files, listed_files, recorded_arrivals)
             break
         commit = commit_of(number, actions)
         steps.append(_Step(commit, actions))
         files -= commit.added_files | (commit.rewrites if commit.rewritten_files else frozenset())
         files |= commit.removed_files | commit.rewritten_files
-    player = _Player(uri, storage, listed_files, recorded_arrivals, known)
+    player = _Player(uri, folder, listed_files, recorded_arrivals, first_state)
     commits = tuple(player.play(step) for step in reversed(steps))
     return CommitAccount(
-        first=known.version,
+        first=first_state.version,
         version=version,
-        first_files=frozenset(known.arrivals),
+        first_files=frozenset(first_state.arrivals),
         arrivals=player.all_arrivals,
         descriptions=player.descriptions,
         commits=commits,
@@ -243,10 +243,10 @@ class _Player:
     """
 
     uri: str
-    storage: Storage
+    folder: TableFolder
     listed_files: Mapping[LogicalFile, DatedFile]
     recorded_arrivals: Mapping[str, Arrival]
-    known: KnownFiles
+    first_state: KnownFiles
     arrivals: dict[LogicalFile, Arrival] = field(init=False)
     all_arrivals: dict[LogicalFile, Arrival] = field(init=False)
     arrivals_by_path: dict[str, Arrival] = field(init=False)
@@ -256,10 +256,10 @@ class _Player:
     time_us: int | None = None
 
     def __post_init__(self) -> None:
-        self.arrivals = dict(self.known.arrivals)
+        self.arrivals = dict(self.first_state.arrivals)
         self.all_arrivals = dict(self.arrivals)
         self.arrivals_by_path = {file.path: arrival for file, arrival in self.arrivals.items()}
-        self.descriptions = {**self.known.descriptions, **self.listed_files}
+        self.descriptions = {**self.first_state.descriptions, **self.listed_files}
         self.time_us = max((arrival.time_us for arrival in self.arrivals.values()), default=None)
 
     def play(self, step: _Step) -> Commit:
@@ -289,7 +289,7 @@ class _Player:
     def _rewrite(self, commit: Commit) -> None:
         """The rows stay what they are: all groups that the commit touches become one."""
         groups = self._take_groups(commit.rewritten_files)
-        dated_files = _dated_files(groups) | self._dated(commit.rewritten_files - _members(groups))
+        dated_files = _dated_files(groups) | self._with_arrivals(commit.rewritten_files - _members(groups))
         members = (_members(groups) - commit.rewritten_files) | commit.rewrites
         self._put_together(members, dated_files)
 
@@ -297,7 +297,7 @@ class _Player:
         """Rows come and go. A file with another deletion vector, or a restored one, keeps its arrival."""
         groups = self._take_groups(commit.removed_files)
         was_member = {file.path for file in _members(groups)}
-        removed_files = self._dated(commit.removed_files - _members(groups))
+        removed_files = self._with_arrivals(commit.removed_files - _members(groups))
         new_files = set(commit.added_files)
         rewritten_members = {file for file in new_files if file.path in was_member}
         new_files -= rewritten_members
@@ -323,10 +323,12 @@ class _Player:
             self._date(file, self._arrival_of_new(file, commit, has_time=has_time))
 
     def _arrival_of_new(self, file: LogicalFile, commit: Commit, *, has_time: bool) -> Arrival:
-        recorded = self.recorded_arrivals.get(file.path)
-        if recorded is not None:
-            self.time_us = max(recorded.time_us, recorded.time_us if self.time_us is None else self.time_us)
-            return recorded
+        recorded_arrival = self.recorded_arrivals.get(file.path)
+        if recorded_arrival is not None:
+            self.time_us = max(
+                recorded_arrival.time_us, recorded_arrival.time_us if self.time_us is None else self.time_us
+            )
+            return recorded_arrival
         if not has_time or self.time_us is None:
             raise CommitTimeMissing(
                 f"source {self.uri}: commit {commit.version} does not say when it was made (its commitInfo "
@@ -350,15 +352,15 @@ class _Player:
 
     def _restore(self, files: Files) -> Files:
         """Bring back the groups that are among `files`; returns their files."""
-        restored: set[LogicalFile] = set()
+        restored_files: set[LogicalFile] = set()
         for file in sorted(files, key=repr):
             group = self.groups_gone.get(file)
-            if group is not None and file not in restored and group.members <= files:
+            if group is not None and file not in restored_files and group.members <= files:
                 for one in group.dated_files:
                     self._date(one, self.all_arrivals[one])
                 self.group_of |= dict.fromkeys(group.members, group)
-                restored |= group.members
-        return frozenset(restored)
+                restored_files |= group.members
+        return frozenset(restored_files)
 
     def _put_together(self, members: Files, dated_files: Files, *, is_exact: bool = True) -> None:
         """Have `members` hold the rows of `dated_files`, which are dated already; with `is_exact` False only
@@ -381,7 +383,7 @@ class _Player:
         is_mixed = len({self.arrivals[file] for file in dated_files}) > 1
         if members and is_mixed and self._are_there(dated_files):
             oldest_first = sorted(dated_files, key=lambda file: (self.arrivals[file], file.path))
-            vectors = self.storage.vectors_of_lost_rows(
+            vectors = self.folder.vectors_of_lost_rows(
                 {file: self.descriptions[file] for file in oldest_first},
                 {file: self.descriptions[file] for file in members},
             )
@@ -395,17 +397,17 @@ class _Player:
         for file, vector in vectors.items():
             arrival, description = self.arrivals.pop(file), self.descriptions[file]
             if vector.rows != description.rows:
-                shrunk = LogicalFile(file.path, vector.name)
-                self.descriptions[shrunk] = description._replace(vector=vector)
-                self._date(shrunk, arrival)
-                shrunk_files.add(shrunk)
+                shrunk_file = LogicalFile(file.path, vector.name)
+                self.descriptions[shrunk_file] = description._replace(vector=vector)
+                self._date(shrunk_file, arrival)
+                shrunk_files.add(shrunk_file)
         return frozenset(shrunk_files)
 
     def _are_there(self, files: Files) -> bool:
         listed_paths = {file.path for file in self.listed_files}
-        return not self.storage.missing(sorted({file.path for file in files} - listed_paths))
+        return not self.folder.missing(sorted({file.path for file in files} - listed_paths))
 
-    def _dated(self, files: Files) -> Files:
+    def _with_arrivals(self, files: Files) -> Files:
         return frozenset(file for file in files if file in self.arrivals)
 
     def _date(self, file: LogicalFile, arrival: Arrival) -> None:

@@ -21,7 +21,7 @@ from slackwater.engine.source.commit_account import (
     CommitAccount,
     DatedFile,
     KnownFiles,
-    Storage,
+    TableFolder,
     account_of,
 )
 from slackwater.engine.source.deletion_vectors import VECTOR, DeletionVector
@@ -48,7 +48,7 @@ COMMIT_COLUMNS = (pa.field(COMMIT_TIME, _TIME), pa.field(COMMIT_VERSION, pa.int6
 class CommitDatedSource(PinnedSource):
     """See above; the schema has the two columns, too."""
 
-    caches_of_version: ClassVar[tuple[str, ...]] = (*PinnedSource.caches_of_version, "_accounts", "listed")
+    caches_of_version: ClassVar[tuple[str, ...]] = (*PinnedSource.caches_of_version, "_accounts", "log_files")
 
     @cached_property
     def _accounts(self) -> list[CommitAccount]:
@@ -61,24 +61,24 @@ class CommitDatedSource(PinnedSource):
         return other
 
     def __getstate__(self) -> dict[str, Any]:
-        names = ("_accounts", "listed")
+        names = ("_accounts", "log_files")
         return {name: value for name, value in super().__getstate__().items() if name not in names}
 
     @cached_property
-    def listed(self) -> pa.Table:
+    def log_files(self) -> pa.Table:
         return super().listed_actions()
 
     def listed_actions(self) -> pa.Table:
-        account, listed = self._account_since(self.version), self.listed
+        account, log_files = self._account_since(self.version), self.log_files
         files = account.files_at(self.version)
-        places = {file: place for place, file in enumerate(_logical_files(listed))}
+        places = {file: place for place, file in enumerate(_logical_files(log_files))}
         in_table = [file for file in files if file in places]
         others = [file for file in files if file not in places]
         descriptions = {file: account.descriptions[file] for file in others}
         actions = pa.concat_tables(
             [
-                listed.take(pa.array([places[file] for file in in_table], pa.int64())),
-                _actions_of(descriptions, listed.schema, self.schema),
+                log_files.take(pa.array([places[file] for file in in_table], pa.int64())),
+                _actions_of(descriptions, log_files.schema, self.schema),
             ],
             promote_options="default",
         )
@@ -141,8 +141,8 @@ class CommitDatedSource(PinnedSource):
         account = account_of(
             self.uri,
             self.version,
-            _descriptions(self.listed),
-            Storage(self._missing_files, self._vectors_of_lost_rows),
+            _descriptions(self.log_files),
+            TableFolder(self._missing_files, self._vectors_of_lost_rows),
             since=version,
             recorded_arrivals={} if self.record is None else self.record.commits_by_path,
             recorded_at=self._recorded_at,
@@ -184,34 +184,34 @@ class CommitDatedSource(PinnedSource):
             for files in (before, after)
         )
         try:
-            lost = lost_positions(self.uri, schema, files_before, files_after)
+            positions_by_file = lost_positions(self.uri, schema, files_before, files_after)
         except FileNotFoundError:
             return None
-        if lost is None:
+        if positions_by_file is None:
             return None
         return {
             file: vector_with(self.uri, input_file, positions)
-            for file, input_file, positions in zip(before, files_before, lost, strict=True)
+            for file, input_file, positions in zip(before, files_before, positions_by_file, strict=True)
             if len(positions)
         }
 
 
-def _logical_files(listed: pa.Table) -> list[LogicalFile]:
-    paths = map(unquote, as_list(listed.column("path")))
+def _logical_files(log_files: pa.Table) -> list[LogicalFile]:
+    paths = map(unquote, as_list(log_files.column("path")))
     return [
         LogicalFile(path, None if vector is None else vector.name)
-        for path, vector in zip(paths, vectors_of(listed), strict=True)
+        for path, vector in zip(paths, vectors_of(log_files), strict=True)
     ]
 
 
-def _partition_names(listed: pa.Schema) -> list[str]:
-    return [name.removeprefix("partition.") for name in listed.names if name.startswith("partition.")]
+def _partition_names(log_files: pa.Schema) -> list[str]:
+    return [name.removeprefix("partition.") for name in log_files.names if name.startswith("partition.")]
 
 
-def _descriptions(listed: pa.Table) -> dict[LogicalFile, DatedFile]:
-    names = _partition_names(listed.schema)
+def _descriptions(log_files: pa.Table) -> dict[LogicalFile, DatedFile]:
+    names = _partition_names(log_files.schema)
     columns = ["num_records", "size_bytes", "modification_time", *(f"partition.{name}" for name in names)]
-    values = zip(*(as_list(listed.column(name)) for name in columns), strict=True)
+    values = zip(*(as_list(log_files.column(name)) for name in columns), strict=True)
     return {
         file: DatedFile(
             rows=rows,
@@ -221,13 +221,13 @@ def _descriptions(listed: pa.Table) -> dict[LogicalFile, DatedFile]:
             modified_us=None if modified_ms is None else modified_ms * 1000,
         )
         for file, vector, (rows, size, modified_ms, *partition) in zip(
-            _logical_files(listed), vectors_of(listed), values, strict=True
+            _logical_files(log_files), vectors_of(log_files), values, strict=True
         )
     }
 
 
 def _actions_of(
-    descriptions: Mapping[LogicalFile, DatedFile], listed: pa.Schema, schema: pa.Schema
+    descriptions: Mapping[LogicalFile, DatedFile], log_files: pa.Schema, schema: pa.Schema
 ) -> pa.Table:
     """Files that the version does not list any more, in the form in which it lists others."""
     files, values = list(descriptions), list(descriptions.values())
@@ -239,8 +239,8 @@ def _actions_of(
     if any(item.vector is not None for item in values):
         texts = [None if item.vector is None else item.vector.to_json() for item in values]
         columns[VECTOR] = pa.array(texts, pa.string())
-    for name in _partition_names(listed):
-        kind = listed.field(f"partition.{name}").type
+    for name in _partition_names(log_files):
+        kind = log_files.field(f"partition.{name}").type
         columns[f"partition.{name}"] = pa.array(
             [_partition_value(item, schema.field(name)) for item in values], kind
         )

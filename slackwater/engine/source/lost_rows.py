@@ -64,10 +64,10 @@ def lost_positions(
     return [np.sort(positions[files == number]) for number in range(len(before))]
 
 
-def vector_with(uri: str, file: InputFile, lost: Int64s) -> DeletionVector:
+def vector_with(uri: str, file: InputFile, lost_rows: Int64s) -> DeletionVector:
     """The deletion vector that hides the rows at the positions `lost` of a file, and what its own hides."""
-    hidden = np.zeros(0, np.int64) if file.vector is None else hidden_rows(uri, file.vector)
-    return DeletionVector.hiding(np.union1d(hidden, lost).tolist())
+    hidden_positions = np.zeros(0, np.int64) if file.vector is None else hidden_rows(uri, file.vector)
+    return DeletionVector.hiding(np.union1d(hidden_positions, lost_rows).tolist())
 
 
 def _reader(
@@ -101,10 +101,10 @@ def _pieces(uri: str, schema: pa.Schema, file: InputFile) -> Iterator[tuple[pa.T
     """
     with open_verified(uri, filesystem(uri), file.path) as parquet:
         metadata = parquet.metadata
-    hidden = np.zeros(0, np.int64) if file.vector is None else hidden_rows(uri, file.vector)
+    hidden_positions = np.zeros(0, np.int64) if file.vector is None else hidden_rows(uri, file.vector)
     begin = 0
     for group in range(metadata.num_row_groups):
         end = begin + metadata.row_group(group).num_rows
-        positions = np.setdiff1d(np.arange(begin, end, dtype=np.int64), hidden, assume_unique=True)
+        positions = np.setdiff1d(np.arange(begin, end, dtype=np.int64), hidden_positions, assume_unique=True)
         yield read_columns(uri, file, schema, schema.names, row_groups=[group], metadata=metadata), positions
         begin = end

@@ -240,7 +240,7 @@ def _pin_loaded(
         file_record_uri=place.record_uri if isinstance(place, DeltaPlace) else None,
     )
     # Else the table would be opened again for them.
-    vars(source_at_version)["listed" if arrives_by_commit else "actions"] = actions
+    vars(source_at_version)["log_files" if arrives_by_commit else "actions"] = actions
     return source_at_version
 
 

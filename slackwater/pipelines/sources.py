@@ -156,7 +156,7 @@ class DeltaSource(Source):
             delays: each row then arrives at its event time, and `arrival_time` becomes that column.
         name: in a pipeline of several sources, how rows, source partitions and messages name this one; by
             default the last part of `table`.
-        rename: in a pipeline of several sources, its column → the name that all of them have in common, where
+        rename: in a pipeline of several sources, its column → the name that all have in common, where
             the two differ. Columns with a role need none: they are called as in the first source.
         lacks: in a pipeline of several sources, common columns that this one does not have: they are null in
             its rows.

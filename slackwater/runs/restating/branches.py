@@ -312,7 +312,7 @@ def changed_by(tables: Tables, seq: int) -> str:
 
 
 def counts_text(counts: Mapping[str, int], days: int) -> str:
-    """How many rows of `published` have changed, by op: ``12 rows updated, 1 row withdrawn …, on 2 days``."""
+    """The changed rows of `published`, by op: ``12 rows updated, 1 row withdrawn …, on 2 days``."""
     verbs = {"insert": "inserted", "update": "updated", "withdraw": "withdrawn"}
     parts = [
         f"{counts[op]:,} row{'' if counts[op] == 1 else 's'} {verb}"

@@ -1,6 +1,6 @@
 """The functions that an expression may call, from the list that the parser keeps to."""
 
-from slackwater.pipelines.expressions import FUNCTIONS
+from slackwater.pipelines.expression_grammar import FUNCTIONS
 
 
 def table(*, page: str) -> str:

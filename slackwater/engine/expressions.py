@@ -13,33 +13,43 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from slackwater.engine.nested_columns import (
+    is_bytes,
+    reason_against,
+    text_of_bytes,
+    type_read,
+    with_moments,
+)
 from slackwater.pipelines.errors import PipelineError
-from slackwater.pipelines.expressions import Expression, connect, place_in_text, query_of, refuse
+from slackwater.pipelines.expression_database import connect
+from slackwater.pipelines.expression_grammar import READERS_OF_BYTES
+from slackwater.pipelines.expressions import Expression, parse_expression, place_in_text, query_of, refuse
 from slackwater.tables.schemas import TIME
 
 if TYPE_CHECKING:
     import duckdb
 
-from collections.abc import Mapping
-
-from slackwater.pipelines.expressions import parse_expression
-
-_PLACEHOLDER = "__rows"  # a table without columns has no number of rows
+_PLACEHOLDER = "__no_column"  # a table without columns has no number of rows
 _CANDIDATES = 4
-_NULL_CHECKS = ("OPERATOR_IS_NULL", "OPERATOR_IS_NOT_NULL")  # these look at no byte
-_BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+_FIRST_DAY, _LAST_DAY, _DAY_US = -719_162, 2_932_896, 86_400_000_000  # years 1 to 9999, as days since 1970
 _FITTING = (
     *(pa.types.is_boolean, pa.types.is_signed_integer, pa.types.is_float32, pa.types.is_float64),
     *(pa.types.is_decimal128, pa.types.is_string, pa.types.is_date32, pa.types.is_timestamp),
 )
+# Types that no table of ours has, with the one that holds their values. A value that it can't hold fails.
+_STORED_AS = {
+    **{"UTINYINT": "SMALLINT", "USMALLINT": "INTEGER", "UINTEGER": "BIGINT", "UBIGINT": "BIGINT"},
+    **{"HUGEINT": "DECIMAL(38, 0)", "UHUGEINT": "DECIMAL(38, 0)", "JSON": "VARCHAR", "UUID": "VARCHAR"},
+}
 
 
 class Values(NamedTuple):
@@ -49,18 +59,17 @@ class Values(NamedTuple):
     is_failed: npt.NDArray[np.bool_] | None
 
 
-def type_of(subject: str, declaration: str, expression: Expression, source: pa.Schema) -> pa.DataType:
-    """The type of an expression's values on rows of the schema `source`.
+def type_of(
+    subject: str, declaration: str, expression: Expression, source: pa.Schema, may_be_nested: bool = False
+) -> pa.DataType:
+    """The type of an expression's values on rows of the schema `source`; a list, a map or a struct only if it
+    `may_be_nested`.
 
     Raises:
         PipelineError: a column is missing, an operand does not suit, or no table can hold the values.
     """
     for use in expression.uses:
-        reason = None
-        if use.column not in source.names:
-            reason = _missing_column(use.column, source)
-        elif use.reader not in _NULL_CHECKS and _holds_bytes_within(source.field(use.column).type):
-            reason = f"column {use.column!r} holds bytes within a list, map or struct; these are no text"
+        reason = reason_against(use, expression.text, source)
         if reason is not None:
             refuse(subject, declaration, expression.text, use.start, reason)
     try:
@@ -68,43 +77,102 @@ def type_of(subject: str, declaration: str, expression: Expression, source: pa.S
         _check_literals(expression, source)
     except _duckdb_error():
         refuse(subject, declaration, expression.text, *_misfit(expression, source))
+    if may_be_nested and pa.types.is_nested(kind):
+        return kind
     if not any(is_kind(kind) for is_kind in _FITTING):
         raise PipelineError(
             subject,
             f"{declaration} is {expression.text!r}, whose values are {kind}; cast it to a number, text, a "
-            "boolean, a date or a timestamp",
+            f"boolean, a date or a timestamp{_hint_for(kind)}",
         )
     return kind
 
 
-def _missing_column(name: str, source: pa.Schema) -> str:
-    struct, _, field = name.partition(".")
-    if field and struct in source.names and pa.types.is_nested(source.field(struct).type):
-        return (
-            f"{struct} is nested, and its fields can't be read here; the source has to have {field} as a "
-            "column"
-        )
-    return f"the source has no column {name!r}; it has {', '.join(sorted(source.names))}"
+def _hint_for(kind: pa.DataType) -> str:
+    if pa.types.is_nested(kind):
+        return ", take one part of it, or make text of it: to_json(…)"
+    return ": decode(…) gives the text of bytes" if is_bytes(kind) else ""
 
 
 def values_of(expression: Expression, rows: pa.Table) -> Values:
-    kind = _type_of(expression, rows.schema)
-    operands, text = _as_duckdb_takes_it(expression, rows), _text_as_computed(expression, rows.schema)
+    return values_of_all([expression], rows)[0]
+
+
+def values_of_all(expressions: Sequence[Expression], rows: pa.Table) -> list[Values]:
+    """The values of each expression, in one query unless a row fails."""
+    texts = [_text_of_values(expression, rows.schema) for expression in expressions]
     try:
-        return Values(_cast(_compute(query_of(text), operands), kind), None)
+        columns = _compute(texts, _as_duckdb_takes_it(expressions, rows)).columns
     except _duckdb_error():
-        # A row that fails gives a null structure, a null value a structure that holds null.
-        query = f"SELECT TRY(struct_pack(v := (\n{text}\n))) AS v FROM rows"
-        structures = _compute(query, operands).combine_chunks()
+        if len(expressions) == 1:
+            return [_values_where_rows_fail(expressions[0], rows)]
+        return [values_of(expression, rows) for expression in expressions]
+    kinds = [_type_of(expression, rows.schema) for expression in expressions]
+    return [_of_the_calendar(_cast(column, kind), None) for column, kind in zip(columns, kinds, strict=True)]
+
+
+def _values_where_rows_fail(expression: Expression, rows: pa.Table) -> Values:
+    """A row that fails gives a null structure, a null value a structure that holds null. TRY lets some errors
+    pass, as that of an unknown time zone: the rows are halved until such a row is alone.
+    """
+    text, kind = _text_of_values(expression, rows.schema), _type_of(expression, rows.schema)
+    try:
+        query = f"TRY(struct_pack(v := (\n{text}\n)))"
+        structures = _compute([query], _as_duckdb_takes_it([expression], rows)).column(0).combine_chunks()
+    except _duckdb_error():
+        if rows.num_rows == 1:
+            return Values(pa.chunked_array([pa.nulls(1, kind)]), np.ones(1, np.bool_))
+        middle = rows.num_rows // 2
+        halves = [
+            _values_where_rows_fail(expression, half) for half in (rows.slice(0, middle), rows.slice(middle))
+        ]
+        failures = [
+            np.zeros(len(half.column), np.bool_) if half.is_failed is None else half.is_failed
+            for half in halves
+        ]
+        chunks = [chunk for half in halves for chunk in half.column.chunks]
+        return Values(pa.chunked_array(chunks, kind), np.concatenate(failures))
     values = pa.chunked_array([structures.flatten()[0]])
-    return Values(_cast(values, kind), np.asarray(structures.is_null()))
+    return _of_the_calendar(_cast(values, kind), np.asarray(structures.is_null()))
+
+
+def _of_the_calendar(column: pa.ChunkedArray, is_failed: npt.NDArray[np.bool_] | None) -> Values:
+    """The values; a date or time that is infinite or outside the years 1 to 9999 fails: many readers of the
+    tables have no such time.
+    """
+    if pa.types.is_timestamp(column.type):
+        first, last = _FIRST_DAY * _DAY_US, (_LAST_DAY + 1) * _DAY_US - 1
+    elif pa.types.is_date32(column.type):
+        first, last = _FIRST_DAY, _LAST_DAY
+    else:
+        return Values(column, is_failed)
+    numbers = column.cast(pa.int64() if pa.types.is_timestamp(column.type) else pa.int32())
+    bounds = pc.min_max(numbers)
+    if not bounds["min"].is_valid or (first <= bounds["min"].as_py() and bounds["max"].as_py() <= last):
+        return Values(column, is_failed)
+    is_outside = pc.or_(pc.less(numbers, first), pc.greater(numbers, last)).fill_null(False)
+    column = pc.if_else(is_outside, pa.scalar(None, column.type), column)
+    return Values(column, np.asarray(is_outside) if is_failed is None else is_failed | np.asarray(is_outside))
 
 
 @lru_cache(maxsize=1024)
 def _type_of(expression: Expression, source: pa.Schema) -> pa.DataType:
-    query = query_of(_text_as_computed(expression, source))
-    kind = _compute(query, _as_duckdb_takes_it(expression, source.empty_table())).type
+    text = _text_of_values(expression, source)
+    kind = _compute([text], _as_duckdb_takes_it([expression], source.empty_table())).column(0).type
     return TIME if pa.types.is_timestamp(kind) else kind
+
+
+@lru_cache(maxsize=1024)
+def _text_of_values(expression: Expression, source: pa.Schema) -> str:
+    """The text that DuckDB gets for an expression, with a cast to a type that tables can hold."""
+    text, connection = _text_as_computed(expression, source), _connection()
+    connection.register("rows", _as_duckdb_takes_it([expression], source.empty_table()))
+    try:
+        [(_, kind, *_)] = connection.sql(f"DESCRIBE {query_of(text)}").fetchall()
+    finally:
+        connection.unregister("rows")
+    target = _STORED_AS.get(kind)
+    return text if target is None else f"CAST((\n{text}\n) AS {target})"
 
 
 @lru_cache(maxsize=1024)
@@ -115,7 +183,7 @@ def _check_literals(expression: Expression, source: pa.Schema) -> None:
     import duckdb
 
     try:
-        _compute(query_of(_text_as_computed(expression, source)), _row_of_nulls(expression, source))
+        _compute([_text_as_computed(expression, source)], _row_of_nulls(expression, source))
     except duckdb.ConversionException:
         raise
     except duckdb.Error:
@@ -124,7 +192,7 @@ def _check_literals(expression: Expression, source: pa.Schema) -> None:
 
 def _row_of_nulls(expression: Expression, source: pa.Schema) -> pa.Table:
     columns = {name: pa.nulls(1, source.field(name).type) for name in expression.columns}
-    return _as_duckdb_takes_it(expression, pa.table(columns or {_PLACEHOLDER: pa.nulls(1)}))
+    return _as_duckdb_takes_it([expression], pa.table(columns or {_PLACEHOLDER: pa.nulls(1)}))
 
 
 def _text_as_computed(expression: Expression, source: pa.Schema) -> str:
@@ -136,9 +204,10 @@ def _pieces(expression: Expression, source: pa.Schema) -> Iterator[tuple[str, st
     end = 0
     for use in expression.uses:
         name = expression.text[use.start : use.end]
-        if _is_bytes(source.field(use.column).type) and use.reader not in _NULL_CHECKS:
+        text = name if use.reader in READERS_OF_BYTES else text_of_bytes(name, type_read(use, source))
+        if text != name:
             yield (expression.text[end : use.start],) * 2
-            yield name, f"TRY(decode({name}))" if use.reader == "TRY_CAST" else f"decode({name})"
+            yield name, f"TRY({text})" if use.reader == "TRY_CAST" else text
             end = use.end
     yield (expression.text[end:],) * 2
 
@@ -152,32 +221,26 @@ def _place_as_written(expression: Expression, source: pa.Schema, place: int) -> 
     return start
 
 
-def _compute(query: str, rows: pa.Table) -> pa.ChunkedArray:
+def _compute(texts: Sequence[str], rows: pa.Table) -> pa.Table:
     connection = _connection()
     connection.register("rows", rows)
     try:
-        return connection.sql(query).to_arrow_table().column(0)
+        return connection.sql(query_of(*texts)).to_arrow_table()
     finally:
         connection.unregister("rows")
 
 
-def _as_duckdb_takes_it(expression: Expression, rows: pa.Table) -> pa.Table:
-    """The columns that the expression reads; times as moments of UTC, to the microsecond."""
-    if not expression.columns:
+def _as_duckdb_takes_it(expressions: Sequence[Expression], rows: pa.Table) -> pa.Table:
+    """The columns that the expressions read; times as moments of UTC, to the microsecond."""
+    names = list(dict.fromkeys(name for expression in expressions for name in expression.columns))
+    if not names:
         return pa.table({_PLACEHOLDER: pa.nulls(rows.num_rows, pa.int8())})
-    columns = [rows.column(name) for name in expression.columns]
-    return pa.table(
-        [_moments(column) if pa.types.is_timestamp(column.type) else column for column in columns],
-        names=list(expression.columns),
-    )
-
-
-def _moments(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return column.cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(TIME)
+    return pa.table([with_moments(rows.column(name)) for name in names], names=names)
 
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    return column if column.type == kind else column.cast(kind)
+    """A column as `kind`: the same but for times, which lose what is finer than a microsecond."""
+    return column if column.type == kind else column.cast(kind, safe=not pa.types.is_timestamp(kind))
 
 
 _connections = threading.local()
@@ -221,15 +284,6 @@ def _misfit(expression: Expression, source: pa.Schema) -> tuple[int, str]:
     assert position is not None
     place = _place_as_written(expression, source, place_in_text(text, int(position[1])))
     return place, reason
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    return any(is_kind(kind) for is_kind in _BYTES)
-
-
-def _holds_bytes_within(kind: pa.DataType) -> bool:
-    children = [kind.field(number).type for number in range(kind.num_fields)]
-    return any(_is_bytes(child) or _holds_bytes_within(child) for child in children)
 
 
 def bind_condition(subject: str, text: str, types: Mapping[str, pa.DataType]) -> Expression:

@@ -1,127 +1,42 @@
 """Expressions on a row, written as SQL: what `derive` and `where` take.
 
 DuckDB parses the text and computes the values, so that both agree. An expression consists of the nodes and
-functions below and no others; each of them depends on its row alone. An expression knows no types;
-`slackwater.engine.expressions` binds it to a source.
+functions of `expression_grammar` and no others; each of them depends on its row alone. An expression knows no
+types; `slackwater.engine.expressions` binds it to a source.
 """
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from functools import lru_cache
+from typing import Any, NamedTuple, NoReturn
 
 from slackwater.pipelines.errors import PipelineError
+from slackwater.pipelines.expression_database import database, reserved_words
+from slackwater.pipelines.expression_grammar import CLOCKS, NotAnExpression, check_node, nodes_below
 
-if TYPE_CHECKING:
-    import duckdb
-
-# `/` of two whole numbers is a whole number, as in Flink; times are UTC; no row is lost to a division by zero
-# that gives null or infinity. An optimizer that takes common parts out of TRY would make one row's failure
-# the batch's.
-SETTINGS = (
-    "SET TimeZone = 'UTC'",
-    "SET integer_division = true",
-    "SET ieee_floating_point_ops = false",
-    "SET error_on_division_by_zero = true",
-    "SET disabled_optimizers = 'common_subexpressions'",
-    "SET errors_as_json = true",
-    "SET enable_external_access = false",
-    "SET lock_configuration = true",
-)
-OPERATORS = frozenset(
-    [
-        "+",
-        "-",
-        "*",
-        "/",
-        "//",
-        "%",
-        "||",
-        "~~",
-        "!~~",
-        "~~*",
-        "!~~*",
-        "like_escape",
-        "not_like_escape",
-        "ilike_escape",
-        "not_ilike_escape",
-    ]
-)
-FUNCTIONS: Mapping[str, str] = {
-    "numbers": "abs ceil ceiling floor greatest isfinite isinf isnan least mod round sign sqrt trunc",
-    "text": "concat contains ends_with instr left length lower lpad ltrim position regexp_extract "
-    "regexp_full_match regexp_matches regexp_replace replace reverse right rpad rtrim split_part starts_with "
-    "strpos substr substring trim upper",
-    "times": "date_diff date_part date_trunc day dayname dayofmonth dayofweek dayofyear epoch epoch_ms hour "
-    "isodow last_day make_date make_timestamp minute month monthname quarter second strftime strptime "
-    "timezone to_timestamp week weekday year",
-    "intervals": "to_years to_months to_weeks to_days to_hours to_minutes to_seconds to_milliseconds "
-    "to_microseconds",
-    "choices": "if nullif",
-}
-_FUNCTIONS = frozenset(name for names in FUNCTIONS.values() for name in names.split())
-TYPES = (
-    *("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR", "DATE"),
-    *("TIMESTAMP", "TIMESTAMP WITH TIME ZONE"),
-)
-_OTHER_NAMES_OF_TYPES = (
-    "BOOL INT LONG REAL NUMERIC TEXT STRING DATETIME TIMESTAMPTZ INT1 INT2 INT4 INT8 FLOAT4 FLOAT8"
-)
-_CASTS = frozenset((*TYPES, *_OTHER_NAMES_OF_TYPES.split()))
-# Parts of a time, for the functions that take the name of one: another name would fail on every row.
-PARTS = (
-    *("year", "quarter", "month", "week", "day", "hour", "minute", "second", "milliseconds", "microseconds"),
-    *("dow", "isodow", "doy", "isoyear", "epoch"),
-)
-_FUNCTIONS_OF_PARTS = frozenset(["date_part", "date_trunc", "date_diff"])
-_NODES = frozenset(["CASE", "CAST", "BETWEEN", "COMPARISON", "CONJUNCTION", "CONSTANT", "COLUMN_REF", "TYPE"])
-_OPERATOR_NODES = frozenset(
-    [
-        "OPERATOR_NOT",
-        "OPERATOR_IS_NULL",
-        "OPERATOR_IS_NOT_NULL",
-        "COMPARE_IN",
-        "COMPARE_NOT_IN",
-        "OPERATOR_COALESCE",
-    ]
-)
-# Some of these are written like columns.
-_CLOCKS = frozenset(
-    [
-        "current_date",
-        "current_time",
-        "current_timestamp",
-        "localtime",
-        "localtimestamp",
-        "now",
-        "today",
-        "get_current_time",
-        "get_current_timestamp",
-        "transaction_timestamp",
-        "random",
-        "uuid",
-        "gen_random_uuid",
-    ]
-)
-_DIFFERS = "differs from run to run; a value comes from its row alone, with columns, literals and functions"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_COMPARISON = re.compile(rf"\s*(?P<column>{_NAME.pattern})\s*(=|<>|!=|<=?|>=?)\s*('[^']*'|-?\d+(\.\d+)?)\s*")
+_COMPARISON = re.compile(
+    rf"\s*(?P<column>{_NAME.pattern}|\"(?:[^\"]|\"\")+\")\s*(=|<>|!=|<=?|>=?)\s*"
+    r"('[^']*'|-?\d+(\.\d+)?)\s*"
+)
 _OPENING = "SELECT (\n"
 _NOT_SAID = 2**63
 
 
 class ColumnUse(NamedTuple):
-    """A place at which an expression reads a column: its name, the characters [start, end) of the text that
-    name it, and the kind of node that reads it, e.g. ``OPERATOR_IS_NULL``, or "" for the whole expression.
+    """A place at which an expression reads a column of the table, or a field within one: its name, the
+    characters [start, end) of the text that name it, what reads it (a function, or a kind of node, e.g.
+    ``OPERATOR_IS_NULL``; "" for the whole expression), and the fields, e.g. ("user", "id") for
+    ``payload.user.id``.
     """
 
     column: str
     start: int
     end: int
     reader: str
+    fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -134,14 +49,6 @@ class Expression:
     @property
     def columns(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(use.column for use in self.uses))
-
-
-class NotAnExpression(ValueError):
-    """A text is no expression. `place` is the position in it; `expected` says what belongs there."""
-
-    def __init__(self, place: int, expected: str) -> None:
-        super().__init__(place, expected)
-        self.place, self.expected = place, expected
 
 
 def parse_expression(subject: str, declaration: str, text: object) -> Expression:
@@ -163,9 +70,11 @@ def parse_condition(subject: str, text: object) -> Expression:
     takes longer to import than a whole DAG file; DuckDB parses it when it is bound to a source.
     """
     match = _COMPARISON.fullmatch(text) if isinstance(text, str) else None
-    if match is None or match["column"].lower() in _CLOCKS:
+    if match is None or match["column"].lower() in CLOCKS:
         return parse_expression(subject, "where", text)
-    return Expression(match.string, (ColumnUse(match["column"], *match.span("column"), "COMPARISON"),))
+    name = match["column"]
+    column = name[1:-1].replace('""', '"') if name.startswith('"') else name
+    return Expression(match.string, (ColumnUse(column, *match.span("column"), "COMPARISON"),))
 
 
 def parse_derivations(
@@ -206,19 +115,12 @@ def refuse(subject: str, declaration: str, text: str, place: int, expected: str)
     )
 
 
-def connect() -> "duckdb.DuckDBPyConnection":
-    """A database in memory that computes expressions; it can read nothing else."""
-    import duckdb
-
-    connection = duckdb.connect(config={"threads": 1})  # others would give the process's memory back
-    for setting in SETTINGS:
-        connection.execute(setting)
-    return connection
-
-
-def query_of(text: str) -> str:
-    """The query of the values `v` of an expression's text from a table `rows`."""
-    return f"{_OPENING}{text}\n) AS v FROM rows"
+def query_of(*texts: str) -> str:
+    """The query of the values of each text, in columns of that order, from a table `rows`. Within the query
+    the table has a name that no column has: ``rows.id`` is the field of a column `rows`.
+    """
+    columns = [f"(\n{text}\n) AS __{number}" for number, text in enumerate(texts)]
+    return f"SELECT {', '.join(columns)} FROM rows AS __rows"
 
 
 def place_in_text(text: str, position: int) -> int:
@@ -227,15 +129,10 @@ def place_in_text(text: str, position: int) -> int:
     return len(text.encode()[: max(offset, 0)].decode(errors="ignore"))
 
 
-@cache
-def _parser() -> "duckdb.DuckDBPyConnection":
-    return connect()
-
-
 @lru_cache(maxsize=1024)
 def _parse(text: str) -> Expression:
     # A cursor is a connection of its own: threads may parse side by side.
-    with _parser().cursor() as cursor:
+    with database().cursor() as cursor:
         answer = cursor.execute("SELECT json_serialize_sql(?)", [f"{_OPENING}{text}\n)"]).fetchone()
     assert answer is not None
     tree = json.loads(answer[0])
@@ -253,94 +150,20 @@ def _expression_in(text: str, tree: Mapping[str, Any]) -> Expression:
     if selects[0]["from_table"]["type"] != "EMPTY" or root.get("alias"):
         raise NotAnExpression(0, "one expression is expected, whose parentheses match")
     uses = []
-    for node, reader in _nodes(root):
+    for node, reader in nodes_below(root):
         place = _place(text, node)
-        _check_node(text, node, place)
+        check_node(text, node, place, reader)
         if node["class"] == "COLUMN_REF":
             end = place_in_text(text, node["query_location"] + node["query_location_length"])
-            uses.append(ColumnUse(node["column_names"][0], place, end, reader))
+            column, *fields = node["column_names"]
+            uses.append(ColumnUse(column, place, end, reader, tuple(fields)))
     return Expression(text, tuple(sorted(uses, key=lambda use: use.start)))
-
-
-def _nodes(value: Any, reader: str = "") -> Iterator[tuple[Mapping[str, Any], str]]:
-    """(each node of a tree, the kind of its parent), parents before their children."""
-    if isinstance(value, list):
-        for item in value:
-            yield from _nodes(item, reader)
-    elif isinstance(value, Mapping):
-        if "class" in value:
-            yield value, reader
-            reader = "TRY_CAST" if value.get("try_cast") else value["type"]
-        for item in value.values():
-            yield from _nodes(item, reader)
 
 
 def _place(text: str, node: Mapping[str, Any]) -> int:
     """Where a node begins in the text; 0 where DuckDB does not say."""
     position = node.get("query_location", _NOT_SAID)
     return 0 if position >= _NOT_SAID else place_in_text(text, position)
-
-
-def _check_node(text: str, node: Mapping[str, Any], place: int) -> None:
-    match node["class"]:
-        case "FUNCTION":
-            _check_function(node, place)
-        case "OPERATOR" if node["type"] in _OPERATOR_NODES:
-            return
-        case "COLUMN_REF":
-            _check_column(text, node, place)
-        case "TYPE" if node["type_name"].upper() not in _CASTS:
-            raise NotAnExpression(
-                place, f"{node['type_name']} is no type to cast to; the types are {', '.join(TYPES)}"
-            )
-        case kind if kind not in _NODES:
-            raise NotAnExpression(
-                place,
-                "columns, literals, operators, CASE, CAST and functions of one row are expected; no "
-                + {"SUBQUERY": "query", "WINDOW": "window function", "STAR": "*", "LAMBDA": "lambda"}.get(
-                    kind, kind.lower().replace("_", " ")
-                ),
-            )
-
-
-def _check_function(node: Mapping[str, Any], place: int) -> None:
-    name = node["function_name"].lower()
-    embellishments = (
-        *(node["schema"], node["catalog"], node["filter"], node["distinct"], node["export_state"]),
-        *(node["order_bys"]["orders"], *(argument["name"] for argument in node["arguments"])),
-    )
-    if name in _FUNCTIONS_OF_PARTS and node["arguments"]:
-        part = node["arguments"][0]["expression"].get("literal", {}).get("text", "").lower()
-        if part not in PARTS:
-            raise NotAnExpression(place, f"{name} takes one of {', '.join(PARTS)} in quotes first")
-    if not any(embellishments) and name in (OPERATORS if node["is_operator"] else _FUNCTIONS):
-        return
-    if node["is_operator"]:
-        raise NotAnExpression(
-            place, "+ - * / % || LIKE, comparisons, AND, OR and NOT are the operators; not " + name
-        )
-    if any(embellishments) and name in _FUNCTIONS:
-        raise NotAnExpression(place, f"{name}(…) with its operands alone is expected")
-    if name in _CLOCKS:
-        raise NotAnExpression(place, f"{name} {_DIFFERS}")
-    similar = get_close_matches(name, _FUNCTIONS, 1)
-    hint = f" (did you mean {similar[0]}?)" if similar else ""
-    raise NotAnExpression(
-        place, f"{name} is none of the functions{hint}; they are {', '.join(sorted(_FUNCTIONS))}"
-    )
-
-
-def _check_column(text: str, node: Mapping[str, Any], place: int) -> None:
-    names = node["column_names"]
-    if len(names) != 1:
-        name = ".".join(names)
-        raise NotAnExpression(
-            place,
-            f"fields of structs can't be read here, so the source has to have {names[-1]} as a column; a "
-            f'column whose name is {name}, with the dot, is written "{name}"',
-        )
-    if names[0].lower() in _CLOCKS and text[place : place + 1] != '"':
-        raise NotAnExpression(place, f"{names[0]} {_DIFFERS}")
 
 
 _TOKEN = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")+\"|\w+(?:\.\w+)?|[^\s\w]")
@@ -359,22 +182,13 @@ def _word_of_sql(text: str, place: int) -> str | None:
     if not words or text[words[-1].end() : place].strip():
         return None
     word = words[-1][0]
-    return word if word.lower() in _words_of_sql() - _WORDS_OF_EXPRESSIONS else None
+    return word if word.lower() in reserved_words() - _WORDS_OF_EXPRESSIONS else None
 
 
 def column_as_written(name: str) -> str:
     """The name of a column as an expression has it: in double quotes unless it is a plain name."""
-    is_plain = _NAME.fullmatch(name) and name.lower() not in _words_of_sql() | _CLOCKS
+    is_plain = _NAME.fullmatch(name) and name.lower() not in reserved_words() | CLOCKS
     return name if is_plain else '"' + name.replace('"', '""') + '"'
-
-
-@cache
-def _words_of_sql() -> frozenset[str]:
-    with _parser().cursor() as cursor:
-        answer = cursor.execute(
-            "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category <> 'unreserved'"
-        )
-        return frozenset(name for (name,) in answer.fetchall())
 
 
 def _expected(text: str, place: int, reason: str) -> tuple[int, str]:
@@ -390,5 +204,9 @@ def _expected(text: str, place: int, reason: str) -> tuple[int, str]:
     what = "an operator, or the end" if is_operand else "a column, a literal, a function or a parenthesis"
     if tokens.count("(") > tokens.count(")") and is_operand:
         what = "an operator, a comma or a closing parenthesis"
+    names = re.search(r"(\w+)\s+$", text[:place]), re.match(r"\w+", text[place:])
+    if is_operand and names[0] is not None and names[1] is not None:
+        name = f"{names[0][1]} {names[1][0]}"
+        return place, f'{reason}; {what} is expected; a column of the name {name} is written "{name}"'
     reading = "the text ends" if place >= len(text.rstrip()) else f"{reason}"
     return min(place, len(text.rstrip())), f"{reading}; {what} is expected"

@@ -78,8 +78,8 @@ def _ambiguity_within(path: str, kind: pa.DataType) -> str | None:
 
 
 def _same_but_for_case(subject: str, name: str, names: list[str]) -> str:
-    same = [repr(other) for other in names if ascii_lower(other) == ascii_lower(name)]
-    return f"{subject} {' and '.join(same)}, which SQL can't tell apart; rename one of them in the source"
+    twins = [repr(other) for other in names if ascii_lower(other) == ascii_lower(name)]
+    return f"{subject} {' and '.join(twins)}, which SQL can't tell apart; rename one of them in the source"
 
 
 def _missing_column(use: ColumnUse, text: str, source: pa.Schema) -> str:
@@ -99,9 +99,9 @@ def _missing_column(use: ColumnUse, text: str, source: pa.Schema) -> str:
     return f"the source has no column {use.column!r}; it has {', '.join(sorted(source.names))}"
 
 
-def _missing_field(path: str, kind: pa.DataType, name: str, whole: str, source: pa.Schema) -> str:
-    if whole in source.names:
-        return f'{path} has no field {name}; the column {whole} is written "{whole}"'
+def _missing_field(path: str, kind: pa.DataType, name: str, column: str, source: pa.Schema) -> str:
+    if column in source.names:
+        return f'{path} has no field {name}; the column {column} is written "{column}"'
     if pa.types.is_struct(kind):
         names = [kind.field(number).name for number in range(kind.num_fields)]
         return f"{path} has no field {name}; it has {', '.join(names)}"
@@ -109,7 +109,7 @@ def _missing_field(path: str, kind: pa.DataType, name: str, whole: str, source: 
         return f"{path} is a list; a field of its first item is written {path}[1].{name}"
     if pa.types.is_string(kind) or is_bytes(kind):
         return f"{path} is text, which has no fields; a member of JSON is written {path} ->> '{name}'"
-    return f'{path} is {kind}, which has no fields; a column of the name {whole} is written "{whole}"'
+    return f'{path} is {kind}, which has no fields; a column of the name {column} is written "{column}"'
 
 
 def text_of_bytes(text: str, kind: pa.DataType, depth: int = 0) -> str:

@@ -60,7 +60,7 @@ FUNCTIONS: Mapping[str, str] = {
     "choices": "if nullif",
 }
 _FUNCTIONS = tuple(name for names in FUNCTIONS.values() for name in names.split())
-_ALLOWED = frozenset([*_FUNCTIONS, "list_apply"])  # it is written [x + 1 FOR x IN items]
+_CALLABLE_NAMES = frozenset([*_FUNCTIONS, "list_apply"])  # it is written [x + 1 FOR x IN items]
 NULL_CHECKS = frozenset(["OPERATOR_IS_NULL", "OPERATOR_IS_NOT_NULL"])
 # These take bytes as they are; everything else takes the text whose UTF-8 they are.
 READERS_OF_BYTES = NULL_CHECKS.union(
@@ -166,8 +166,8 @@ def nodes_below(
                 return
             kind = _kind_of_reader(value, reader)
             if kind in _EXTRACTIONS:
-                whole, *others = value.get("children") or value.get("arguments") or [None]
-                yield from nodes_below(whole, reader, parameters)
+                container, *others = value.get("children") or value.get("arguments") or [None]
+                yield from nodes_below(container, reader, parameters)
                 yield from nodes_below(others, kind, parameters)
                 return
             reader = kind
@@ -257,7 +257,7 @@ def _check_function(node: Mapping[str, Any], place: int, reader: str) -> None:
     ]
     if name not in _FUNCTIONS_OF_NAMES:
         embellishments += [argument["name"] for argument in node["arguments"]]
-    is_known = name in (OPERATORS if node["is_operator"] else _ALLOWED)
+    is_known = name in (OPERATORS if node["is_operator"] else _CALLABLE_NAMES)
     if not is_known:
         _refuse_function(name, node["is_operator"], place)
     if any(embellishments):

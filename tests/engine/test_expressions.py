@@ -175,7 +175,10 @@ VALUES_OF_BYTES = {
     "CAST(payload AS VARCHAR)": text_of_bytes(str),
     "payload": text_of_bytes(str),
     "'<' || \"payload\"::TEXT || payload": text_of_bytes(lambda text: "<" + text * 2),
-    "concat('é', payload)": lambda content: "é" if content is None else text_of_bytes("é{}".format)(content),
+    "concat('é', payload)": lambda content: (
+        # a null counts as the empty text
+        "é" if content is None else text_of_bytes("é{}".format)(content)
+    ),
     "payload = 'grün' OR payload LIKE 'a%'": text_of_bytes(lambda text: text == "grün" or text[:1] == "a"),
     "TRY_CAST(payload AS VARCHAR)": lambda content: (
         None if content is None or decoded(content) is FAILS else decoded(content)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from slackwater.engine.source.time_suggestions import suggest_time, suggest_times
-from slackwater.pipelines.expressions import connect
+from slackwater.pipelines.expression_database import connect
 
 # 2024-02-29 13:05:06 UTC: day 19,782 since 1970 and 47,106 s.
 SECONDS = 19_782 * 86_400 + 47_106

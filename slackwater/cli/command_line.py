@@ -24,6 +24,7 @@ from slackwater.tables.storage_errors import is_failure, unforeseen
 from slackwater.windowing.errors import ConfigurationError, WindowingError
 
 VERBS = {
+    "sources": "look at a table or folder: what it is, and a pipeline file to start from",
     "pipelines": "what is registered: source, window, lateness, engine",
     "plan": "what a run or a restatement would read, reopen and cost",
     "run": "one slice, or catch up to a time",
@@ -55,6 +56,7 @@ VERBS = {
 INSPECTION = frozenset(
     {
         "pipelines",
+        "sources",
         "branches",
         "plan",
         "runs",

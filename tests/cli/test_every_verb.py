@@ -13,6 +13,7 @@ from tests.integration.stored import StoredTables
 
 WINDOW = ("--key", "EWR", "--window", "2013-01-02T18:00")
 LOOKS: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("sources", "look"): ("sources/departures",),
     ("pipelines",): (),
     ("plan",): ("departures", "--to", "2013-01-05"),
     ("runs",): ("departures",),

@@ -32,6 +32,7 @@ SHAPE = Shape(
     source=(),
 )
 VERBS = [
+    ("sources", "look", "sources/departures"),
     ("pipelines",),
     ("runs", "departures"),
     ("runs", "departures", "2"),

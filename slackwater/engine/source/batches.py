@@ -17,6 +17,8 @@ from slackwater.tables.delta.parquet import open_verified
 from slackwater.tables.storage_errors import reads
 from slackwater.tables.stores import filesystem
 
+_ROWS_OF_PIECE = 16_384
+
 
 @dataclass(frozen=True)
 class SourceBatch:
@@ -71,9 +73,11 @@ def read_columns(
     *,
     row_groups: Sequence[int] | None = None,
     metadata: pq.FileMetaData | None = None,
+    first_rows: int | None = None,
 ) -> pa.Table:
     """`columns`, in that order, of the rows in some row groups of one file (None: of all) that its deletion
-    vector does not hide, partition columns filled in. `metadata` spares reading the file's footer again.
+    vector does not hide, partition columns filled in. `metadata` spares reading the file's footer again;
+    `first_rows` reads no more than so many stored rows.
     """
     partition = dict(file.partition)
     stored_names = {name: name_in_files(schema.field(name)) for name in columns}
@@ -90,10 +94,14 @@ def read_columns(
             if stored_names[name] in columns_in_file and name not in partition
         ]
         groups = range(parquet.num_row_groups) if row_groups is None else row_groups
-        table = parquet.read_row_groups(groups, names_to_read, use_threads=False)
+        if first_rows is None:
+            table = parquet.read_row_groups(groups, names_to_read, use_threads=False)
+        else:
+            table = _first_rows(parquet, groups, names_to_read, first_rows)
         is_visible = visible_rows(uri, file, parquet.metadata, groups)
     count = table.num_rows
     if is_visible is not None:
+        is_visible = is_visible[:count]
         table, count = table.filter(pa.array(is_visible)), int(np.count_nonzero(is_visible))
     arrays = []
     for name in columns:
@@ -105,6 +113,21 @@ def read_columns(
         else:  # a column that was added to the table after the file was written
             arrays.append(pa.chunked_array([pa.nulls(count, kind)]))
     return pa.table(arrays, names=list(columns))
+
+
+def _first_rows(
+    parquet: pq.ParquetFile, groups: Sequence[int], columns: Sequence[str], count: int
+) -> pa.Table:
+    """The first rows of some row groups, without the memory that all of a row group takes."""
+    batches: list[pa.RecordBatch] = []
+    for batch in parquet.iter_batches(min(count, _ROWS_OF_PIECE), groups, columns, use_threads=False):
+        batches.append(batch)
+        count -= len(batch)
+        if count <= 0:
+            break
+    kept_rows = sum(map(len, batches)) + min(count, 0)
+    schema = pa.schema([field for field in parquet.schema_arrow if field.name in columns])
+    return pa.Table.from_batches(batches, batches[0].schema if batches else schema).slice(0, kept_rows)
 
 
 class ValueDoesNotFit(UsageError):

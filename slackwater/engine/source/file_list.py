@@ -116,7 +116,7 @@ def _read_file(uri: str, folder: pafs.FileSystem, info: pafs.FileInfo) -> Listed
     after = folder.get_file_info(path)
     if (after.size, after.mtime_ns) != (info.size, info.mtime_ns):
         raise _unfinished_file(uri, path)
-    schema = _as_stored(footer.schema.to_arrow_schema())
+    schema = columns_as_stored(footer.schema.to_arrow_schema())
     return ListedFile(
         path=path,
         digest=digest,
@@ -142,7 +142,7 @@ def columns_of(schema: str) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(schema)))
 
 
-def _as_stored(schema: pa.Schema) -> pa.Schema:
+def columns_as_stored(schema: pa.Schema) -> pa.Schema:
     """The columns that a table of ours can hold. Times without a zone are UTC."""
     fields = []
     for column in schema:
@@ -223,13 +223,26 @@ _FORMATS = (
 
 def refuse_files_of_table(uri: str, paths: Iterable[str]) -> None:
     """Raise FolderIsTable if the folder with files of these `paths` is a table's, or part of one."""
-    for table, kind in (*_tables_within(uri, paths), *_tables_around(uri)):
+    for table, kind in _tables_with_files(uri, paths):
         raise FolderIsTable(
             f"{uri} belongs to a table of {kind.name} ({table}), whose files also hold rows that were "
             f"deleted or replaced. {_way(table, kind)}",
             uri=uri,
             table=table,
         )
+
+
+def tables_with_files(uri: str, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """(the folder, the format) of each table that the folder with files of these `paths` is, is a part of, or
+    has within; once for each file of its metadata.
+    """
+    for table, kind in _tables_with_files(uri, paths):
+        yield table, kind.name
+
+
+def _tables_with_files(uri: str, paths: Iterable[str]) -> Iterator[tuple[str, _Format]]:
+    yield from _tables_within(uri, paths)
+    yield from _tables_around(uri)
 
 
 def _way(table: str, kind: _Format) -> str:

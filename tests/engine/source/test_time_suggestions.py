@@ -1,4 +1,4 @@
-"""Suggestions of times: DuckDB makes of each expression the moment that the value means, by hand."""
+"""Suggestions of times: an expression of pipelines makes of each value the moment that it means, by hand."""
 
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from slackwater.engine.expressions import values_of
 from slackwater.engine.source.time_suggestions import suggest_time, suggest_times
-from slackwater.pipelines.expression_database import connect
+from slackwater.pipelines.expressions import parse_expression
 
 # 2024-02-29 13:05:06 UTC: day 19,782 since 1970 and 47,106 s.
 SECONDS = 19_782 * 86_400 + 47_106
@@ -64,11 +65,9 @@ def test_suggestion_is_computed_as_the_moment_that_is_meant(
     assert suggestion is not None
     assert suggestion.expression == expression
     rows = pa.table({"c": column})
-    connection = connect()
-    connection.register("rows", rows)
-    [first, second] = connection.sql(f"SELECT {expression} FROM rows").fetchall()
-    assert first[0].replace(tzinfo=UTC) == moment
-    assert second[0] is None
+    values = values_of(parse_expression("source", "derive['at']", expression), rows)
+    assert values.is_failed is None
+    assert values.column.cast(pa.timestamp("us", "UTC")).to_pylist() == [moment, None]
 
 
 @pytest.mark.parametrize(

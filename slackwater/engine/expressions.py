@@ -157,9 +157,20 @@ def _of_the_calendar(column: pa.ChunkedArray, is_failed: npt.NDArray[np.bool_] |
 
 @lru_cache(maxsize=1024)
 def _type_of(expression: Expression, source: pa.Schema) -> pa.DataType:
-    text = _text_of_values(expression, source)
-    kind = _compute([text], _as_duckdb_takes_it([expression], source.empty_table())).column(0).type
+    kind = _type_as_computed(expression, source)
     return TIME if pa.types.is_timestamp(kind) else kind
+
+
+def is_time_without_zone(expression: Expression, source: pa.Schema) -> bool:
+    """Whether the values, whose type is known to suit, are times without a zone."""
+    kind = _type_as_computed(expression, source)
+    return bool(pa.types.is_timestamp(kind)) and kind.tz is None
+
+
+@lru_cache(maxsize=1024)
+def _type_as_computed(expression: Expression, source: pa.Schema) -> pa.DataType:
+    text = _text_of_values(expression, source)
+    return _compute([text], _as_duckdb_takes_it([expression], source.empty_table())).column(0).type
 
 
 @lru_cache(maxsize=1024)

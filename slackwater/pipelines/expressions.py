@@ -78,11 +78,10 @@ def parse_condition(subject: str, text: object) -> Expression:
 
 
 def parse_derivations(
-    subject: str, derive: Mapping[str, str], roles: Sequence[str]
+    subject: str, derive: Mapping[str, str], roles: Sequence[str] = ()
 ) -> tuple[tuple[str, Expression], ...]:
-    """Each derived column with its expression, in their order. The columns `roles` of the source have roles
-    that a derived column can't have: files are chosen by them. Raises PipelineError: a name can't be one of a
-    column, or an expression is none.
+    """Each derived column with its expression, in their order. The columns `roles` are the source's own.
+    Raises PipelineError: a name can't be one of a column, or an expression is none.
     """
     for name in derive:
         if not isinstance(name, str) or not _NAME.fullmatch(name) or "__" in name:
@@ -94,8 +93,8 @@ def parse_derivations(
         if name in roles:
             raise PipelineError(
                 subject,
-                f"derive has {name!r}, which is a time, the partition or the order of the source; these are "
-                "columns of the source itself",
+                f"derive has {name!r}, which is a time, the partition or the order of the source; derive it "
+                f"there: DeltaSource(…, derive={{{name!r}: …}})",
             )
     if len({name.lower() for name in derive}) != len(derive):
         raise PipelineError(subject, "derived columns must differ, also in lower case")

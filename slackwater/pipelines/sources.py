@@ -9,6 +9,9 @@ from typing import Any, Literal
 
 from slackwater.pipelines.canonical import plain_value
 from slackwater.pipelines.errors import PipelineError
+from slackwater.pipelines.expressions import Expression, parse_derivations, parse_expression
+from slackwater.windowing.calendars import zone_named
+from slackwater.windowing.errors import ConfigurationError
 
 # The columns that a union adds to the rows of its sources: the name of the row's source, its source
 # partition, and its place among rows of equal arrival, by the sources' order in the list and then by the
@@ -16,6 +19,8 @@ from slackwater.pipelines.errors import PipelineError
 SOURCE, SOURCE_PARTITION, SOURCE_ORDER = "source", "source_partition", "source_order"
 UNION_COLUMNS = (SOURCE, SOURCE_PARTITION, SOURCE_ORDER)
 MOST_SOURCES = 1000
+# The columns that `explode` adds: an item of the list, and its number in it, from 1.
+ITEM, ITEM_NUMBER = "item", "item_number"
 
 # The arrival of rows whose table has no column for it: the time of the commit that brought them. A source
 # with this arrival has these two columns besides its own; Delta's change feed calls them so, too.
@@ -58,6 +63,11 @@ class Source:
     name: str | None = None
     rename: Mapping[str, str] = field(default_factory=dict)
     lacks: Sequence[str] = ()
+    derive: Mapping[str, str] = field(default_factory=dict)
+    zone: str | None = None
+    explode: str | None = None
+    derivations: tuple[tuple[str, Expression], ...] = field(init=False, repr=False, compare=False)
+    explosion: Expression | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         subject = self.subject
@@ -89,6 +99,7 @@ class Source:
                 "column of the table, or leave it out",
             )
         self._check_mapping()
+        self._check_computed_columns()
 
     @property
     def subject(self) -> str:
@@ -113,6 +124,23 @@ class Source:
         object.__setattr__(self, "rename", dict(self.rename))
         object.__setattr__(self, "lacks", tuple(self.lacks))
 
+    def _check_computed_columns(self) -> None:
+        set_ = object.__setattr__
+        if not isinstance(self.derive, Mapping):
+            raise PipelineError(
+                self.subject, f"derive is {self.derive!r}; it maps columns to expressions in SQL"
+            )
+        set_(self, "derive", dict(self.derive))
+        set_(self, "derivations", parse_derivations(self.subject, self.derive))
+        explosion = None if self.explode is None else parse_expression(self.subject, "explode", self.explode)
+        set_(self, "explosion", explosion)
+        if self.zone is None:
+            return
+        try:
+            zone_named(self.zone)
+        except ConfigurationError as error:
+            raise PipelineError(self.subject, f"zone: {error}") from error
+
     @property
     def columns(self) -> tuple[str, ...]:
         return self.roles.columns
@@ -127,17 +155,17 @@ class Source:
         return self.table.rstrip("/").rpartition("/")[2] if self.name is None else self.name
 
     def describe(self) -> dict[str, Any]:
-        """The declaration as plain JSON values, without what only a pipeline of several sources declares
-        where it is not set.
-        """
+        """The declaration as plain JSON values, without unset ones that few sources have."""
         return {
             name: value
             for name, value in plain_value(self).items()
-            if name not in ("name", "rename", "lacks") or value
+            if name not in ("derivations", "explosion")
+            and (name not in ("name", "rename", "lacks", "derive", "zone", "explode") or value)
         }
 
     def __hash__(self) -> int:
-        return hash((type(self), self.table, self.name, self.columns, self.order, self.lacks))
+        computed = (self.derivations, self.zone, self.explode)
+        return hash((type(self), self.table, self.name, self.columns, self.order, self.lacks, computed))
 
 
 @dataclass(frozen=True)
@@ -160,6 +188,12 @@ class DeltaSource(Source):
             the two differ. Columns with a role need none: they are called as in the first source.
         lacks: in a pipeline of several sources, common columns that this one does not have: they are null in
             its rows.
+        derive: column → an expression of SQL over the source's columns, and over those derived before it. A
+            derived column may have a role: event time, arrival, source partition, order, key, operand.
+        zone: the time zone of times without one, ``Europe/Berlin``; by default they are of UTC. A local time
+            that the clocks skip counts as the hour after it, one that comes twice as the second.
+        explode: an expression whose value is a list: each item becomes a row of its own, with the columns
+            `item` and `item_number` (from 1), which `derive` may read.
 
     Raises:
         PipelineError: a name is missing or is not text.
@@ -184,6 +218,7 @@ class ParquetSource(Source):
         name: in a pipeline of several sources, its name; by default the last part of `table`.
         rename: in a pipeline of several sources, its column → the name that all of them have in common.
         lacks: in a pipeline of several sources, common columns that this one does not have.
+        derive, zone, explode: see `DeltaSource`.
 
     Raises:
         PipelineError: a name is missing or is not text.

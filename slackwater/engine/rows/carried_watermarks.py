@@ -80,7 +80,7 @@ class WatermarkRows:
 
 
 def scan_of_carriers(scan: SliceScan, pipeline: Pipeline) -> SliceScan:
-    names = {*columns_read(pipeline, scan.columns), *columns_judged(pipeline)}
+    names = {*columns_read(pipeline, scan.columns), *columns_judged(pipeline, scan.columns)}
     return replace(scan, columns=tuple(name for name in scan.columns if name in names))
 
 

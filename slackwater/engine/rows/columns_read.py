@@ -7,7 +7,7 @@ import pyarrow as pa
 from slackwater.engine.rows.derived_columns import expressions_of_select
 from slackwater.errors import UsageError
 from slackwater.pipelines import Pipeline
-from slackwater.pipelines.sources import Source
+from slackwater.pipelines.sources import ITEM, ITEM_NUMBER, Source
 from slackwater.pipelines.windows import sees_elements
 
 # Columns that a replay adds to rows of the source.
@@ -68,12 +68,26 @@ def columns_of_points(pipeline: Pipeline) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name not in pipeline.derive))
 
 
-def columns_judged(pipeline: Pipeline) -> tuple[str, ...]:
-    """The columns besides keys and times by which a row is judged: of expressions and the condition."""
+def columns_judged(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
+    """The columns besides keys and times by which a row is judged: of expressions and the condition, and
+    columns of the source that are computed, which may fail on a row.
+    """
     columns_of_select = (
         name for expression in expressions_of_select(pipeline).values() for name in expression.columns
     )
-    return (*columns_of_condition(pipeline), *columns_of_derivations(pipeline), *columns_of_select)
+    expressions = (*columns_of_condition(pipeline), *columns_of_derivations(pipeline), *columns_of_select)
+    read = {*expressions, *columns_read(pipeline, source)}
+    return (*expressions, *(name for name in _computed_columns(pipeline) if name in read))
+
+
+def _computed_columns(pipeline: Pipeline) -> tuple[str, ...]:
+    """The columns that the sources compute, under the names that all sources share."""
+    names = (
+        source.rename.get(name, name)
+        for source in pipeline.sources
+        for name in (*source.derive, *((ITEM, ITEM_NUMBER) if source.explode else ()))
+    )
+    return tuple(dict.fromkeys(names))
 
 
 def check_key_types(pipeline: Pipeline, schema: pa.Schema) -> None:

@@ -3,35 +3,16 @@
 Both engines, and the pass that reads times only, take the columns from here, so that they see the same.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slackwater.engine.expressions import type_of, values_of
+from slackwater.engine.source.computed_columns import ExpressionFailure
 from slackwater.pipelines import Pipeline
 from slackwater.pipelines.errors import PipelineError
 from slackwater.pipelines.expressions import Expression, parse_condition
-
-Booleans = npt.NDArray[np.bool_]
-
-
-class ExpressionFailure(NamedTuple):
-    """The rows on which an expression fails, as a mask; `declaration` is e.g. ``derive['day_part']``."""
-
-    declaration: str
-    column: str | None
-    rows: Booleans
-
-    @property
-    def reason(self) -> str:
-        return (
-            f"{self.declaration} fails on this row: a value that can't be cast or computed, a number out of "
-            "range, or a division by zero"
-        )
 
 
 def with_derived_columns(pipeline: Pipeline, source: pa.Schema) -> pa.Schema:
@@ -60,9 +41,13 @@ def derived_fields(pipeline: Pipeline, source: pa.Schema) -> list[pa.Field]:
     return list(with_derived_columns(pipeline, source))[len(source) :]
 
 
-def add_derived_columns(pipeline: Pipeline, rows: pa.Table) -> tuple[pa.Table, list[ExpressionFailure]]:
-    """(rows with derived columns, failures). A column that reads a failing one fails there, too."""
-    failures: dict[str, ExpressionFailure] = {}
+def add_derived_columns(
+    pipeline: Pipeline, rows: pa.Table, source_failures: Iterable[ExpressionFailure] = ()
+) -> tuple[pa.Table, list[ExpressionFailure]]:
+    """(rows with derived columns, failures). A column that reads a failing one fails there, too, be it one of
+    the source.
+    """
+    failures = {failure.column: failure for failure in source_failures}
     for column, expression in pipeline.derivations:
         values, is_failed = values_of(expression, rows)
         for name in expression.columns:

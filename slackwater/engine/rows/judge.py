@@ -8,15 +8,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slackwater.engine.expressions import values_of
-from slackwater.engine.rows.columns_read import ARRIVAL, EVENT
+from slackwater.engine.rows.columns_read import ARRIVAL, EVENT, columns_judged
 from slackwater.engine.rows.derived_columns import (
-    ExpressionFailure,
     add_derived_columns,
     expressions_of_select,
     failures_of_conditions,
 )
 from slackwater.engine.rows.python_values import as_json
 from slackwater.engine.source.batches import SourceBatch
+from slackwater.engine.source.computed_columns import ExpressionFailure
 from slackwater.engine.source.overrides import Overrides
 from slackwater.engine.source.scan import SliceScan
 from slackwater.pipelines import Pipeline
@@ -37,6 +37,7 @@ class JudgedBatch:
         elements: usable rows of the slice and folded ones: the batch's and derived columns and, as int64,
             `__arrival_ms`, `__event_ms`.
         filtered_folded_count: how many filtered rows had arrived before the slice.
+        exploded_count: of how many rows of the source these are the items.
         positions: the position of each element in the batch; None when every row is one.
     """
 
@@ -44,6 +45,7 @@ class JudgedBatch:
     quarantine_rows: pa.Table
     filtered_count: int = 0
     filtered_folded_count: int = 0
+    exploded_count: int = 0
     positions: Int64s | None = None
 
     @property
@@ -85,7 +87,12 @@ class Judge:
             return JudgedBatch(
                 elements, self._quarantine(batch, np.zeros(0, np.int64), np.zeros(0, np.int16))
             )
-        rows, failures, passes_filter = self._evaluate(rows)
+        rows, failures, passes_filter = self._evaluate(rows, self._failures(batch))
+        if batch.item_numbers is not None:
+            has_item = batch.item_numbers > 0
+            for failure in failures:
+                has_item = has_item | failure.rows if failure.declaration == "explode" else has_item
+            passes_filter = passes_filter & has_item
         moved_to, is_moved = self.overrides.apply(
             self.pipeline, rows, arrival, event, ~no_arrival & ~no_event
         )
@@ -101,6 +108,9 @@ class Judge:
         for number, failure in reversed(list(enumerate(failures, len(_REASONS) + 1))):
             reason[failure.rows] = number
         reason[no_arrival] = len(_REASONS)
+        for number, failure in enumerate(failures, len(_REASONS) + 1):
+            if failure.column == source.arrival_time:
+                reason[failure.rows] = number
         is_of_run = in_slice | (no_arrival & (batch.may_hold_unread and batch.read_to_ms is None))
         usable = in_slice & (reason == 0) & passes_filter
         elements = rows.filter(pa.array(usable))
@@ -112,13 +122,14 @@ class Judge:
         )
         is_filtered = is_of_run & ~passes_filter
         filtered_folded_count = np.count_nonzero(is_filtered & ~no_arrival & (moved_to < self.from_ms))
-        quarantine_rows = self._quarantine(batch, unusable, reason, failures)
+        is_first_item = np.ones(0, np.bool_) if batch.item_numbers is None else batch.item_numbers <= 1
         return JudgedBatch(
             elements,
-            quarantine_rows,
-            int(np.count_nonzero(is_filtered)),
-            int(filtered_folded_count),
-            np.flatnonzero(usable),
+            quarantine_rows=self._quarantine(batch, unusable, reason, failures),
+            filtered_count=int(np.count_nonzero(is_filtered)),
+            filtered_folded_count=int(filtered_folded_count),
+            exploded_count=int(np.count_nonzero(is_of_run & is_first_item)) if len(is_first_item) else 0,
+            positions=np.flatnonzero(usable),
         )
 
     def takes_all(self, batch: SourceBatch) -> bool:
@@ -126,7 +137,7 @@ class Judge:
         arrival, event = self.pipeline.roles.arrival_time, self.pipeline.roles.event_time
         if not batch.rows.num_rows or self.overrides.moved_arrivals or self.pipeline.condition is not None:
             return False
-        if self._computes:
+        if self._computes or batch.item_numbers is not None or self._failures(batch):
             return False
         if not all(batch.is_complete(name) for name in (arrival, event, *self.pipeline.keys)):
             return False
@@ -165,12 +176,25 @@ class Judge:
     def _computes(self) -> bool:
         return bool(self.pipeline.derivations) or bool(expressions_of_select(self.pipeline))
 
-    def _evaluate(self, rows: pa.Table) -> tuple[pa.Table, list[ExpressionFailure], npt.NDArray[np.bool_]]:
+    def _failures(self, batch: SourceBatch) -> list[ExpressionFailure]:
+        """The failures of those computed columns of the source that the pipeline reads."""
+        if not batch.failures:
+            return []
+        read = columns_judged(self.pipeline, batch.rows.column_names)
+        return [
+            failure
+            for failure in batch.failures
+            if failure.column in read or failure.declaration == "explode"
+        ]
+
+    def _evaluate(
+        self, rows: pa.Table, source_failures: list[ExpressionFailure]
+    ) -> tuple[pa.Table, list[ExpressionFailure], npt.NDArray[np.bool_]]:
         """(the rows with derived columns, the failures of expressions, where the condition is true). Where it
         fails, or is unknown and reads a column that fails, the row counts as part of the pipeline, and goes
         to quarantine.
         """
-        rows, failures = add_derived_columns(self.pipeline, rows)
+        rows, failures = add_derived_columns(self.pipeline, rows, source_failures)
         passes_filter = np.ones(rows.num_rows, np.bool_)
         if self.pipeline.condition is not None:
             is_met, is_failed = values_of(self.pipeline.condition, rows)

@@ -227,7 +227,7 @@ def scan_of_pass(scan: SliceScan, judge: Judge) -> SliceScan:
         source.event_time,
         source.arrival_time,
         source.source_partition,
-        *columns_judged(judge.pipeline),
+        *columns_judged(judge.pipeline, scan.columns),
         *identity_columns,
     } - {None}
     columns = tuple(name for name in scan.columns if name in read or name in judge.pipeline.keys)

@@ -10,6 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from slackwater.engine.source.computed_columns import (
+    ComputedRows,
+    ExpressionFailure,
+    compute,
+    stored_names,
+)
 from slackwater.engine.source.deletion_vectors import hidden_rows
 from slackwater.engine.source.files import ColumnStatistics, InputFile
 from slackwater.errors import UsageError
@@ -43,6 +49,8 @@ class SourceBatch:
     statistics: Callable[[str], ColumnStatistics] | None = None
     source: int | None = None
     is_part: bool = False
+    failures: tuple[ExpressionFailure, ...] = ()
+    item_numbers: npt.NDArray[np.int64] | None = None
 
     def full_rows(self, positions: npt.NDArray[np.int64]) -> pa.Table:
         return (
@@ -75,10 +83,43 @@ def read_columns(
     metadata: pq.FileMetaData | None = None,
     first_rows: int | None = None,
 ) -> pa.Table:
+    """`columns` of the rows of one file, as `read_computed` has them."""
+    return read_computed(
+        uri, file, schema, columns, row_groups=row_groups, metadata=metadata, first_rows=first_rows
+    ).rows
+
+
+def read_computed(
+    uri: str,
+    file: InputFile,
+    schema: pa.Schema,
+    columns: Sequence[str],
+    *,
+    row_groups: Sequence[int] | None = None,
+    metadata: pq.FileMetaData | None = None,
+    first_rows: int | None = None,
+) -> ComputedRows:
     """`columns`, in that order, of the rows in some row groups of one file (None: of all) that its deletion
-    vector does not hide, partition columns filled in. `metadata` spares reading the file's footer again;
-    `first_rows` reads no more than so many stored rows.
+    vector does not hide, partition columns filled in and computed columns computed. `metadata` spares reading
+    the file's footer again; `first_rows` reads no more than so many stored rows.
     """
+    names = stored_names(schema, columns)
+    stored_rows = _read_stored(
+        uri, file, schema, names, row_groups=row_groups, metadata=metadata, first_rows=first_rows
+    )
+    return compute(schema, columns, stored_rows)
+
+
+def _read_stored(
+    uri: str,
+    file: InputFile,
+    schema: pa.Schema,
+    columns: Sequence[str],
+    *,
+    row_groups: Sequence[int] | None,
+    metadata: pq.FileMetaData | None,
+    first_rows: int | None,
+) -> pa.Table:
     partition = dict(file.partition)
     stored_names = {name: name_in_files(schema.field(name)) for name in columns}
     data = open_verified(uri, filesystem(uri), file.path, metadata, coerce_int96_timestamp_unit="us")

@@ -12,7 +12,7 @@ Looks at columns alone; which of them are brought together is decided in
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.engine.source.batches import SourceBatch
+from slackwater.engine.source.computed_columns import ExpressionFailure
 from slackwater.engine.source.files import ColumnStatistics
 from slackwater.pipelines.sources import SOURCE, SOURCE_ORDER, SOURCE_PARTITION, UNION_COLUMNS
 
@@ -55,6 +56,11 @@ class Naming:
         }
         names = (own_names[name] for name in columns)
         return tuple(dict.fromkeys(name for name in names if name is not None))
+
+    def failure(self, own_failure: ExpressionFailure) -> ExpressionFailure:
+        """The failure of an own column as one of the common column that it is called."""
+        common_names = {own_name: name for name, own_name in self.own_names.items()}
+        return replace(own_failure, column=common_names.get(own_failure.column, own_failure.column))
 
     def rows(self, own_rows: pa.Table, columns: Iterable[str]) -> pa.Table:
         """`columns` of the pipeline's rows, but those whose column `own_rows` lacks."""
@@ -176,4 +182,6 @@ def common_batch(
         read_full_rows=partial(_full_rows, naming, batch, columns),
         statistics=None if batch.statistics is None else partial(_statistics, naming, batch),
         source=naming.position,
+        failures=tuple(naming.failure(failure) for failure in batch.failures),
+        item_numbers=batch.item_numbers,
     )

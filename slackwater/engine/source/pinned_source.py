@@ -23,6 +23,7 @@ from slackwater.engine.source.changes import (
     lost_commits,
     newest_commits,
 )
+from slackwater.engine.source.computed_columns import description, is_computed
 from slackwater.engine.source.coverage import ReadRange, had_readers, read_to, rests_on
 from slackwater.engine.source.file_record import FileRecord
 from slackwater.engine.source.files import (
@@ -365,7 +366,11 @@ class PinnedSource:
         return []
 
     def name_in_log(self, column: str) -> str:
-        """A column's name in the file list: mapped if Delta maps columns, except partition columns."""
+        """A column's name in the file list: mapped if Delta maps columns, except partition columns. The list
+        knows no computed column; the name is then the one under which the pipeline records its arrivals.
+        """
+        if column in self.schema.names and is_computed(self.schema.field(column)):
+            return description(self.schema.field(column))
         is_mapped = column in self.schema.names and f"partition.{column}" not in self.actions.column_names
         return name_in_files(self.schema.field(column)) if is_mapped else column
 

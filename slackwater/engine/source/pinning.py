@@ -1,6 +1,7 @@
 """Opens a source at its newest version or one that the ledger names; refuses another table in its place."""
 
 import hashlib
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -8,6 +9,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from slackwater.engine.source.commit_dated_source import COMMIT_COLUMNS, CommitDatedSource
+from slackwater.engine.source.computed_columns import schema_with_computed_columns
 from slackwater.engine.source.deletion_vectors import VECTOR, DeletionVector
 from slackwater.engine.source.files import actions_with_vectors, as_list
 from slackwater.engine.source.parquet_folder import FolderPlace, folder_at, look_at_folder
@@ -149,7 +151,12 @@ def _checked_folder(
             "nothing to replay yet. Write some into it, then repeat the command.",
             uri=pinned_source.uri,
         )
-    return pinned_source
+    schema = schema_with_computed_columns(source, pinned_source.schema)
+    if schema is pinned_source.schema:
+        return pinned_source
+    computing = replace(pinned_source, schema=schema)
+    vars(computing).update({name: value for name, value in vars(pinned_source).items() if name == "actions"})
+    return computing
 
 
 def _refuse_other(source: Source, uri: str, found_id: str, expected_id: str | None) -> None:
@@ -230,11 +237,13 @@ def _pin_loaded(
             'arrival_time="…".',
             uri=uri,
         )
+    if arrives_by_commit:
+        schema = pa.schema([*schema, *COMMIT_COLUMNS])
     kind = CommitDatedSource if arrives_by_commit else PinnedSource
     source_at_version = kind(
         uri=uri,
         version=table.version(),
-        schema=pa.schema([*schema, *COMMIT_COLUMNS]) if arrives_by_commit else schema,
+        schema=schema_with_computed_columns(source, schema),
         why_not_direct=why_not_direct,
         table_id=table.table_id,
         file_record_uri=place.record_uri if isinstance(place, DeltaPlace) else None,

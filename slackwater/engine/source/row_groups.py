@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.engine.source.batches import SourceBatch, name_in_files, read_columns
+from slackwater.engine.source.batches import SourceBatch, name_in_files, read_columns, read_computed
+from slackwater.engine.source.computed_columns import explodes, is_computed
 from slackwater.engine.source.deletion_vectors import hidden_rows
 from slackwater.engine.source.files import ColumnStatistics, InputFile
 from slackwater.tables.delta.parquet import damaged_file, open_verified
@@ -86,18 +87,22 @@ class SourceFile:
             arrivals: row groups that can't hold any of these are left out; None: none is.
         """
         file = self.file
+        if explodes(self.schema):  # positions are those of items, so all columns are read at once
+            first, null_checked = None, ()
         for groups in self._pieces(self._groups_of_share(self._groups_with_arrivals(arrivals)), rows_at_once):
             statistics = partial(self.statistics, groups=groups)
             complete_columns = {name for name in null_checked if statistics(name).is_complete}
             eager = tuple(
                 name for name in columns if (first is None or name in first) and name not in complete_columns
             )
-            rows = read_columns(
+            computed = read_computed(
                 self.uri, file, self.schema, eager, row_groups=groups, metadata=self._metadata
             )
             full_rows = None if len(eager) == len(columns) else partial(self.rows, tuple(columns), groups)
             yield SourceBatch(
-                rows=rows,
+                rows=computed.rows,
+                failures=computed.failures,
+                item_numbers=computed.item_numbers,
                 path=file.path,
                 may_hold_unread=file.may_hold_unread,
                 read_to_ms=file.read_to_ms,
@@ -107,9 +112,10 @@ class SourceFile:
             )
 
     def statistics(self, name: str, groups: Sequence[int]) -> ColumnStatistics:
-        """The footer's statistics of a column over these row groups; none of partition columns."""
-        stored_name = name_in_files(self.schema.field(name))
-        place = None if name in dict(self.file.partition) else self._places.get(stored_name)
+        """The footer's statistics of a column over these row groups; none of partition and computed ones."""
+        column = self.schema.field(name)
+        is_stored = name not in dict(self.file.partition) and not is_computed(column)
+        place = self._places.get(name_in_files(column)) if is_stored else None
         chunks = (
             []
             if place is None

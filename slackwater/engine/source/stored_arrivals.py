@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slackwater.engine.source.computed_columns import is_computed
 from slackwater.engine.source.file_list import TIME, bounds_of_chunks
 from slackwater.engine.source.file_record import (
     FileRecord,
@@ -20,6 +21,7 @@ from slackwater.engine.source.file_record import (
     text_of_partition,
 )
 from slackwater.engine.source.files import NOWHERE, Bounds, InputFile
+from slackwater.engine.source.row_groups import SourceFile
 from slackwater.tables.delta.parquet import open_verified
 from slackwater.tables.stores import filesystem
 from slackwater.windowing.times import to_ms
@@ -49,7 +51,11 @@ class StoredArrivals:
         bounds = None if self.record is None else self.record.bounds_of(file.path, self.column)
         if bounds is None:
             try:
-                bounds = _bounds_in_file(self.uri, file.path, self.column)
+                bounds = (
+                    _computed_bounds(self.uri, _whole(file), self.schema, self.arrival, self.column)
+                    if is_computed(self.schema.field(self.arrival))
+                    else _bounds_in_file(self.uri, file.path, self.column)
+                )
             except FileNotFoundError:
                 return file, None
         extent = (
@@ -96,6 +102,29 @@ def recorded_files(files: Iterable[tuple[InputFile, Bounds | None]], column: str
 def _bounds_to_record(file: InputFile, bounds: Bounds) -> RecordedBounds:
     least, greatest = (None, None) if bounds == NOWHERE else bounds
     return RecordedBounds(least, greatest, not file.may_hold_unread)
+
+
+def _whole(file: InputFile) -> InputFile:
+    """The Parquet file alone, so that what is known of it holds for each vector and share of it."""
+    return InputFile(file.path, file.partition, file.stored_rows, file.bytes, may_hold_unread=False)
+
+
+@lru_cache(maxsize=1 << 16)
+def _computed_bounds(
+    uri: str, file: InputFile, schema: pa.Schema, arrival: str, description: str
+) -> RecordedBounds:
+    """The bounds of an arrival that is computed, of all rows of a file, which is read for it. Equal schemas
+    may compute it otherwise, as its `description` says.
+    """
+    least, greatest, nulls = list[int](), list[int](), 0
+    for batch in SourceFile(uri, file, schema).batches([arrival], None):
+        times = batch.rows.column(arrival)
+        nulls += times.null_count
+        if times.null_count < len(times):
+            extremes = pc.min_max(times.cast(TIME, safe=False).cast(pa.int64())).as_py()
+            least.append(extremes["min"])
+            greatest.append(extremes["max"])
+    return RecordedBounds(min(least, default=None), max(greatest, default=None), nulls == 0)
 
 
 @lru_cache(maxsize=1 << 16)  # a file of a Delta table never changes

@@ -8,6 +8,7 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cache, reduce
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from slackwater.engine.source.batches import SourceBatch
+from slackwater.engine.source.computed_columns import compute, is_computed, stored_names
 from slackwater.engine.source.files import InputFile
 from slackwater.engine.source.scan import Batches, SliceScan
 from slackwater.engine.transport import task_errors
@@ -160,15 +162,18 @@ class OnSpark:
         from pyspark.sql import DataFrame
 
         own_scan, naming = scan.with_own_columns(), scan.naming
-        columns = scan.source.schema if naming is None else naming.own_schema
-        schema = pa.schema([columns.field(name) for name in own_scan.columns])
+        schema = scan.source.schema if naming is None else naming.own_schema
+        columns = own_scan.columns
+        own_scan = replace(own_scan, columns=tuple(stored_names(schema, columns)))
 
         def map_rows(rows: "DataFrame", unread: UnreadFiles | None) -> "DataFrame":
             return _in_tasks(
                 rows,
                 lambda batches: send(
                     task(
-                        scan.as_common(_batches_of_scan(_larger(batches, scan.rows_at_once), schema, unread))
+                        scan.as_common(
+                            _batches_of_scan(_larger(batches, scan.rows_at_once), schema, columns, unread)
+                        )
                     )
                 ),
             )
@@ -186,6 +191,8 @@ class OnSpark:
         return reduce(DataFrame.union, frames)
 
     def _rows_of_slice(self, scan: SliceScan) -> "DataFrame":
+        if is_computed(scan.source.schema.field(scan.arrival)):
+            return self._rows_at(scan, scan.source.version)  # whoever judges the rows computes their arrivals
         arrival = _arrival(scan, min((scan.from_ms, *scan.overrides.true_arrivals(scan.from_ms, scan.to_ms))))
         condition = (arrival >= to_datetime(scan.from_ms)) & (arrival < to_datetime(scan.to_ms))
         for true_ms in scan.overrides.true_arrivals(scan.from_ms, scan.to_ms):
@@ -193,6 +200,8 @@ class OnSpark:
         return self._rows_at(scan, scan.source.version).where(condition)
 
     def _unread_rows(self, scan: SliceScan, unread: "UnreadFiles", files: Sequence[InputFile]) -> "DataFrame":
+        if is_computed(scan.source.schema.field(scan.arrival)):
+            return self._rows_at(scan, unread.version, files)
         first_ms = scan.start_ms if unread.read_to_ms is None else max(scan.start_ms, unread.read_to_ms)
         arrival = _arrival(scan, first_ms)
         is_unread = (arrival >= to_datetime(first_ms)) & (arrival < to_datetime(scan.from_ms))
@@ -260,14 +269,22 @@ def _larger(batches: Iterator[pa.RecordBatch], most_rows: int) -> Iterator[pa.Ta
         yield pa.Table.from_batches(pieces)
 
 
-def _batches_of_scan(tables: Iterator[pa.Table], schema: pa.Schema, unread: UnreadFiles | None) -> Batches:
-    """Batches of rows that Spark has scanned: of the slice, or of files with unread rows."""
+def _batches_of_scan(
+    tables: Iterator[pa.Table], schema: pa.Schema, columns: Sequence[str], unread: UnreadFiles | None
+) -> Batches:
+    """Batches with `columns` of rows that Spark has scanned: of the slice, or of files with unread rows."""
     for table in tables:
-        rows = table.combine_chunks().cast(schema)
-        if unread is None:
-            yield SourceBatch(rows, None, may_hold_unread=False)
-        else:
-            yield SourceBatch(rows, None, may_hold_unread=True, read_to_ms=unread.read_to_ms, is_part=True)
+        stored_schema = pa.schema([schema.field(name) for name in table.column_names])
+        computed = compute(schema, columns, table.combine_chunks().cast(stored_schema))
+        yield SourceBatch(
+            computed.rows,
+            None,
+            may_hold_unread=unread is not None,
+            read_to_ms=None if unread is None else unread.read_to_ms,
+            is_part=unread is not None,
+            failures=computed.failures,
+            item_numbers=computed.item_numbers,
+        )
 
 
 def _in_tasks(frame: "DataFrame", work: Work) -> "DataFrame":

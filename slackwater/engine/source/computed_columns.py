@@ -1,0 +1,233 @@
+"""The columns of a source that are computed from stored ones, whenever its rows are read:
+
+    stored       value {"at": 1736…, "items": [{"sku": "a"}, {"sku": "b"}]}        seen 09:30, without a zone
+    zone         seen 08:30 UTC
+    explode      item {"sku": "a"}, item_number 1;  item {"sku": "b"}, item_number 2           two rows of one
+    derive       at 2025-01-04 …, sku "a" and "b"
+
+A computed column has its expression in the metadata of its field, as Delta keeps that of a generated column:
+a reader that has the schema gets the values. Knows nothing of pipelines, runs or which rows count.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.engine.expressions import is_time_without_zone, type_of, values_of
+from slackwater.pipelines.errors import PipelineError
+from slackwater.pipelines.expressions import Expression, parse_expression
+from slackwater.pipelines.sources import ITEM, ITEM_NUMBER, Source
+from slackwater.tables.schemas import TIME
+
+Booleans = npt.NDArray[np.bool_]
+Int64s = npt.NDArray[np.int64]
+_ZONE, _ITEMS, _DERIVED = b"slackwater.zone", b"slackwater.explode", b"slackwater.derive"
+
+
+@dataclass(frozen=True)
+class ExpressionFailure:
+    """The rows on which an expression fails, as a mask; `declaration` is e.g. ``derive['day_part']``, and
+    `column` the column that it computes, None for a condition.
+    """
+
+    declaration: str
+    column: str | None
+    rows: Booleans
+
+    @property
+    def reason(self) -> str:
+        return (
+            f"{self.declaration} fails on this row: a value that can't be cast or computed, a number out of "
+            "range, or a division by zero"
+        )
+
+
+@dataclass(frozen=True)
+class ComputedRows:
+    """Rows of a source as pipelines see them.
+
+    Attributes:
+        failures: of expressions that the rows' columns depend on; their values are null there.
+        item_numbers: for each row of a source that is exploded, the number of the item in its list, from 1; 0
+            for a row whose list is empty or null. None where nothing is exploded.
+    """
+
+    rows: pa.Table
+    failures: tuple[ExpressionFailure, ...] = ()
+    item_numbers: Int64s | None = None
+
+
+def schema_with_computed_columns(source: Source, stored: pa.Schema) -> pa.Schema:
+    """The stored columns, and the computed ones that `source` declares.
+
+    Raises:
+        PipelineError: an expression does not suit the stored columns, or a column of its name is there.
+    """
+    if not (source.derive or source.zone or source.explode):
+        return stored
+    return _schema(source.subject, source.derivations, source.zone, source.explosion, stored)
+
+
+@lru_cache(maxsize=256)
+def _schema(
+    subject: str,
+    derivations: tuple[tuple[str, Expression], ...],
+    zone: str | None,
+    explosion: Expression | None,
+    stored: pa.Schema,
+) -> pa.Schema:
+    schema = stored
+    if zone is not None:
+        schema = pa.schema([_in_zone(column, zone) for column in schema])
+    if explosion is not None:
+        for name in (ITEM, ITEM_NUMBER):
+            _refuse_taken_name(subject, "explode", name, schema)
+        kind = type_of(subject, "explode", explosion, schema, may_be_nested=True)
+        if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+            raise PipelineError(
+                subject,
+                f"explode is {explosion.text!r}, whose values are {kind}; it must be a list. An array within "
+                f"JSON text becomes one by explode={_as_list(explosion)!r}",
+            )
+        schema = schema.append(pa.field(ITEM, kind.value_type, metadata={_ITEMS: explosion.text}))
+        schema = schema.append(pa.field(ITEM_NUMBER, pa.int64(), metadata={_ITEMS: explosion.text}))
+    for name, expression in derivations:
+        declaration = f"derive[{name!r}]"
+        _refuse_taken_name(subject, declaration, name, schema)
+        kind, text = type_of(subject, declaration, expression, schema), expression.text
+        if zone is not None and is_time_without_zone(expression, schema):
+            text = f"timezone('{zone}', (\n{text}\n))"
+        schema = schema.append(pa.field(name, kind, metadata={_DERIVED: text}))
+    return schema
+
+
+def _as_list(expression: Expression) -> str:
+    return f"CAST({expression.text} AS JSON[])"
+
+
+def _refuse_taken_name(subject: str, declaration: str, name: str, schema: pa.Schema) -> None:
+    if name.lower() in (other.lower() for other in schema.names):
+        raise PipelineError(
+            subject, f"{declaration}: the source has a column {name!r}; give the computed one another name"
+        )
+
+
+def _in_zone(column: pa.Field, zone: str) -> pa.Field:
+    """A column whose times are of a zone, read as moments; any other column as it is."""
+    if not pa.types.is_timestamp(column.type) or column.type.tz is not None:
+        return column
+    name = column.name.replace('"', '""')
+    text = f"TRY(timezone('{zone}', timezone('UTC', \"{name}\")))"  # stored times are read as if of UTC
+    return pa.field(column.name, TIME, metadata={**(column.metadata or {}), _ZONE: text})
+
+
+def is_computed(column: pa.Field) -> bool:
+    return not {_ZONE, _ITEMS, _DERIVED}.isdisjoint(column.metadata or {})
+
+
+def explodes(schema: pa.Schema) -> bool:
+    return ITEM in schema.names and _ITEMS in (schema.field(ITEM).metadata or {})
+
+
+def stored_names(schema: pa.Schema, columns: Iterable[str]) -> list[str]:
+    """The stored columns from which `columns` of the schema come, each once, in the order of the schema."""
+    needed = set(_needed(schema, columns))
+    return [
+        column.name
+        for column in schema
+        if column.name in needed and (not is_computed(column) or _ZONE in column.metadata)
+    ]
+
+
+def description(column: pa.Field) -> str:
+    """A name for the values of a column: another expression under the same name has another one."""
+    texts = [
+        text.decode() for key, text in sorted((column.metadata or {}).items()) if key in (_ZONE, _DERIVED)
+    ]
+    return " = ".join([column.name, *texts])
+
+
+def compute(schema: pa.Schema, columns: Sequence[str], stored_rows: pa.Table) -> ComputedRows:
+    """`columns` of rows that hold at least the stored columns from which these come."""
+    if not any(map(is_computed, schema)):
+        return ComputedRows(stored_rows.select(columns))
+    needed = _needed(schema, columns)
+    rows = stored_rows
+    for name in rows.column_names:
+        text = _text(schema.field(name), _ZONE)
+        if text is not None:
+            values = values_of(_parsed(name, text), rows)
+            rows = rows.set_column(rows.column_names.index(name), name, values.column)
+    failures: dict[str, ExpressionFailure] = {}
+    item_numbers = None
+    if explodes(schema):
+        rows, item_numbers, failures = _explode(schema, needed, rows)
+    for column in schema:
+        text = _text(column, _DERIVED)
+        if text is None or column.name not in needed:
+            continue
+        expression = _parsed(column.name, text)
+        values, is_failed = values_of(expression, rows)
+        for name in expression.columns:
+            if name in failures:
+                is_failed = failures[name].rows if is_failed is None else is_failed | failures[name].rows
+        rows = rows.append_column(column.name, values)
+        if is_failed is not None:
+            failures[column.name] = ExpressionFailure(f"derive[{column.name!r}]", column.name, is_failed)
+    return ComputedRows(rows.select(columns), tuple(failures.values()), item_numbers)
+
+
+def _needed(schema: pa.Schema, columns: Iterable[str]) -> dict[str, None]:
+    """`columns`, and all columns on which they depend; what is exploded counts for each of them."""
+    needed = dict.fromkeys(columns)
+    for column in reversed(list(schema)):
+        text = _text(column, _DERIVED)
+        if text is not None and column.name in needed:
+            needed.update(dict.fromkeys(_parsed(column.name, text).columns))
+    if explodes(schema):
+        needed.update(dict.fromkeys(_parsed(ITEM, _list_text(schema)).columns))
+    return needed
+
+
+def _explode(
+    schema: pa.Schema, needed: Mapping[str, None], rows: pa.Table
+) -> tuple[pa.Table, Int64s, dict[str, ExpressionFailure]]:
+    """(a row for each item, and one for each list without items; the items' numbers; the failure)."""
+    values, is_failed = values_of(_parsed(ITEM, _list_text(schema)), rows)
+    lists = values.combine_chunks()
+    if isinstance(lists, pa.ChunkedArray):
+        lists = pa.concat_arrays(lists.chunks)
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(lists), 0)).astype(np.int64)
+    counts = np.maximum(lengths, 1)
+    parents = np.repeat(np.arange(len(lengths)), counts)
+    numbers = np.arange(len(parents)) - np.repeat(np.cumsum(counts) - counts, counts) + 1
+    numbers[lengths[parents] == 0] = 0
+    places = np.cumsum(numbers > 0) - 1
+    items = pc.list_flatten(lists).take(pa.array(np.where(numbers > 0, places, 0), mask=numbers == 0))
+    rows = rows.select([name for name in rows.column_names if name in needed]).take(pa.array(parents))
+    rows = rows.append_column(ITEM, items)
+    rows = rows.append_column(ITEM_NUMBER, pa.array(numbers, mask=numbers == 0))
+    if is_failed is None:
+        return rows, numbers, {}
+    return rows, numbers, {ITEM: ExpressionFailure("explode", ITEM, is_failed[parents])}
+
+
+def _list_text(schema: pa.Schema) -> str:
+    text = _text(schema.field(ITEM), _ITEMS)
+    assert text is not None, "the schema explodes nothing"
+    return text
+
+
+def _text(column: pa.Field, key: bytes) -> str | None:
+    text = (column.metadata or {}).get(key)
+    return None if text is None else text.decode()
+
+
+@lru_cache(maxsize=1024)
+def _parsed(name: str, text: str) -> Expression:
+    return parse_expression("source", name, text)

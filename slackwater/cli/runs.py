@@ -20,6 +20,7 @@ KINDS_WITH_COUNTS = ("run", "close")
 COUNTS = ["rows_read", "fired", "refired", "late", "quarantined", "open", "emitted", "side"]
 _ROW_COUNTS = {
     "rows_read": "read",
+    "rows_exploded": "lists exploded",
     "rows_filtered": "filtered",
     "rows_duplicate": "duplicate",
     "rows_accepted": "accepted",

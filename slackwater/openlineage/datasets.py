@@ -31,6 +31,7 @@ from openlineage.client.naming.dataset import (
 
 from slackwater.engine.rows.derived_columns import with_derived_columns
 from slackwater.engine.rows.union_columns import namings_of
+from slackwater.engine.source.computed_columns import stored_names
 from slackwater.engine.source.naming import Naming
 from slackwater.engine.source.pinning import pin, place_of
 from slackwater.errors import without_credentials
@@ -61,6 +62,10 @@ class DatasetName(NamedTuple):
 
     namespace: str
     name: str
+
+
+# The name of a source as a dataset, its columns, and how the pipeline's rows are made of its rows.
+_ReadSource = tuple[DatasetName, pa.Schema, Naming | None]
 
 
 def dataset_name(place: str) -> DatasetName:
@@ -146,7 +151,8 @@ class Datasets:
         return pin(source, place, item.version, item.table_id, may_be_empty=True).schema
 
     def _input(self, source: Source, items: Sequence[Input], schema: pa.Schema) -> InputDataset:
-        facets: dict[str, DatasetFacet] = {"schema": _schema_facet(schema)}
+        stored_columns = pa.schema([schema.field(name) for name in stored_names(schema, schema.names)])
+        facets: dict[str, DatasetFacet] = {"schema": _schema_facet(stored_columns)}
         if isinstance(source, DeltaSource):  # versions of a folder are this pipeline's own count
             facets["version"] = _version_facet(items[-1].version)
         statistics = input_statistics_input_dataset.InputStatisticsInputDatasetFacet(
@@ -165,6 +171,7 @@ class Datasets:
         pipeline, tables = self._pipeline, self._opened_pipeline.tables
         namings = namings_of(pipeline, schemas)
         rows_schema = schemas[0] if namings[0] is None else namings[0].schema
+        sources = list(zip(self._sources.values(), schemas, namings, strict=True))
         columns = with_derived_columns(pipeline, rows_schema).names
         dependencies: dict[str, Dependencies] = {
             PUBLISHED: dependencies_of_published(pipeline, columns),
@@ -184,7 +191,7 @@ class Datasets:
                     facets={
                         "version": _version_facet(version),
                         "schema": _schema_facet(folder.schema),
-                        "columnLineage": self._lineage_facet(dependencies[table], namings),
+                        "columnLineage": self._lineage_facet(dependencies[table], sources),
                     },
                 )
             )
@@ -196,28 +203,29 @@ class Datasets:
         return outputs
 
     def _lineage_facet(
-        self, dependencies: Dependencies, namings: Sequence[Naming | None]
+        self, dependencies: Dependencies, sources: Sequence[_ReadSource]
     ) -> column_lineage_dataset.ColumnLineageDatasetFacet:
         return column_lineage_dataset.ColumnLineageDatasetFacet(
             fields={
-                column: column_lineage_dataset.Fields(inputFields=self._input_fields(items, namings))
+                column: column_lineage_dataset.Fields(inputFields=self._input_fields(items, sources))
                 for column, items in dependencies.items()
             },
-            dataset=self._input_fields(dependencies_of_all_rows(self._pipeline), namings),
+            dataset=self._input_fields(dependencies_of_all_rows(self._pipeline), sources),
         )
 
     def _input_fields(
-        self, dependencies: Iterable[Dependency], namings: Sequence[Naming | None]
+        self, dependencies: Iterable[Dependency], sources: Sequence[_ReadSource]
     ) -> list[column_lineage_dataset.InputField]:
-        """Each source's own columns in `dependencies`, each once with all its transformations."""
+        """Each source's stored columns in `dependencies`, each once with all its transformations."""
         transformations: dict[tuple[DatasetName, str], list[column_lineage_dataset.Transformation]] = {}
         for dependency in dependencies:
             transformation = column_lineage_dataset.Transformation(
                 type=dependency.type, subtype=dependency.subtype, masking=dependency.is_masking
             )
-            for name, naming in zip(self._sources.values(), namings, strict=True):
+            for name, schema, naming in sources:
                 column = dependency.column
-                for own_column in (column,) if naming is None else naming.own_columns([column]):
+                own_columns = (column,) if naming is None else naming.own_columns([column])
+                for own_column in stored_names(schema, own_columns):
                     transformations.setdefault((name, own_column), []).append(transformation)
         return [
             column_lineage_dataset.InputField(*name, field=column, transformations=items)

@@ -59,7 +59,7 @@ _TYPES = {"string": TEXT, "int": INT, "long": LONG, "timestamp": TIME, "date": p
 
 Columns = tuple[tuple[str, pa.DataType], ...]
 
-# The counts of a run, in the order of the columns of `runs`; the last three are columns at its end.
+# The counts of a run, in the order of the columns of `runs`; the last four are columns at its end.
 COUNTS = (
     "rows_read",
     "rows_filtered",
@@ -80,6 +80,7 @@ COUNTS = (
     "rows_emitted",
     "side_rows",
     "rows_duplicate",
+    "rows_exploded",
 )
 
 RUNS: Columns = (
@@ -99,7 +100,7 @@ RUNS: Columns = (
     ("config_hash", TEXT),
     ("code_hash", TEXT),
     ("format_version", LONG),
-    *((name, LONG) for name in COUNTS[:-3]),
+    *((name, LONG) for name in COUNTS[:-4]),
     ("verdict", TEXT),
     ("state_hash", TEXT),
     ("output_hash", TEXT),
@@ -115,6 +116,7 @@ RUNS: Columns = (
     ("rows_duplicate", LONG),
     ("place", TEXT),
     ("place_reason", TEXT),
+    ("rows_exploded", LONG),
 )
 
 ATTEMPTS: Columns = (

@@ -258,7 +258,8 @@ class Tables:
     def ensure(self) -> "Tables":
         """Make every table that isn't there. A column that the source has gained is added to `late_events`;
         one that the source has lost stays there, and one that has another type or case there is null in new
-        rows. So it is with columns of results that the pipeline has gained or lost (`grown_columns`).
+        rows. So it is with columns of results that the pipeline has gained or lost (`grown_columns`), and
+        with columns that later versions have added at the end of `runs`.
 
         Returns the tables with the columns that they then have for results.
 
@@ -323,6 +324,9 @@ class Tables:
                 folder.add_columns,
                 [field for field in folder.schema if field.name.lower() not in stored_names],
             )
+        known_columns = list(folder.schema)[: len(stored_schema)]
+        if folder.name == "runs" and stored_schema.equals(pa.schema(known_columns)):
+            return partial(folder.add_columns, list(folder.schema)[len(known_columns) :])
         grown = grown_schema(folder.name, stored_schema, folder.schema)
         if grown is not None:
             if any(field.type != grown.field(field.name).type for field in stored_schema):

@@ -7,7 +7,7 @@ a run.
 
 import itertools
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,6 +22,7 @@ from slackwater.engine.rows.carried_timeline import timeline_of_slice
 from slackwater.engine.rows.judge import Judge
 from slackwater.engine.rows.progress import Progress
 from slackwater.engine.rows.union_columns import PinnedSources
+from slackwater.engine.source.computed_columns import schema_with_computed_columns
 from slackwater.engine.source.files import InputFile
 from slackwater.engine.source.pinned_source import PinnedSource
 from slackwater.engine.source.scan import SliceScan
@@ -274,16 +275,19 @@ def replay_pipeline(
     closes: bool = False,
     transport: Transport | None = None,
     order_mode: OrderMode = OrderMode.ROCKSDB,
+    stored_as: Callable[[pa.Table], pa.Table] = lambda rows: rows,
 ) -> Replayed:
     """As `replay_slices`, for any pipeline over these events; the rules say only where the range begins and
     ends. For slice i the declarations settings[i] stand instead of the pipeline's; a `select` there has some
     of the pipeline's results, and the tables have columns for all of them.
     Slice i runs in engines[i % n]; from state_memory[i % n] megabytes on, its state is in RocksDB. With
     `closes` the final watermark comes behind the last one. Tasks run on `transport`, by default in this
-    process.
+    process. The source of a pipeline with one source stores the rows as `stored_as` makes them.
     """
     with tempfile.TemporaryDirectory() as folder:
-        replaying = _Replaying(pipeline, events, rules, file_rows, appears or [0] * len(events), Path(folder))
+        replaying = _Replaying(
+            pipeline, events, rules, file_rows, appears or [0] * len(events), Path(folder), stored_as
+        )
         if latenesses is not None:
             settings = [{"allowed_lateness": timedelta(milliseconds=lateness)} for lateness in latenesses]
         replaying.settings, replaying.state_memory, replaying.closes = settings, state_memory, closes
@@ -301,6 +305,7 @@ class _Replaying:
         file_rows: int,
         appears: Sequence[int],
         folder: Path,
+        stored_as: Callable[[pa.Table], pa.Table] = lambda rows: rows,
     ) -> None:
         self.folder = folder
         self.file_rows = file_rows
@@ -326,10 +331,13 @@ class _Replaying:
                     ]
                     path = f"since-{since}-{half}.parquet"
                     table = pa.Table.from_pylist(rows, schema=SCHEMA)
-                    pq.write_table(table if count == 1 else own_columns(table, source), place / path)
-                    file = InputFile(path, (), len(rows), 1, True, source=source)
+                    table = stored_as(table) if count == 1 else own_columns(table, source)
+                    pq.write_table(table, place / path)
+                    file = InputFile(path, (), table.num_rows, 1, True, source=source)
                     self.files.append((since, file))
-            schema = SCHEMA if count == 1 else own_columns(SCHEMA.empty_table(), source).schema
+            no_rows = SCHEMA.empty_table()
+            schema = stored_as(no_rows).schema if count == 1 else own_columns(no_rows, source).schema
+            schema = schema_with_computed_columns(declaration, schema)
             pinned.append(PinnedSource(str(place), source, schema, None))
         self.sources = PinnedSources.of(pipeline, pinned)
         self.shape = shape_of(self.pipeline, self.sources.schema)

@@ -44,7 +44,8 @@ DOCUMENTED_COLUMNS = {
         elements_never_fired windows_opened windows_fired windows_refired windows_merged windows_cleaned
         windows_open timers_pending
         verdict state_hash output_hash files started_at committed_at phase_seconds version
-        table_versions erased rows_emitted side_rows rows_duplicate place place_reason""",
+        table_versions erased rows_emitted side_rows rows_duplicate place place_reason
+        rows_exploded""",
     "attempts": """
         run_id parent_seq slice_start slice_end attempt owner claimed_at expires_at outcome verdict
         ledger_row exit_code step error at""",

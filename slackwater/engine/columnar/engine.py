@@ -112,6 +112,7 @@ class SplitBatches:
                 **rows_of_source(batch.source, judged_batch.rows_read),
                 "rows_read": judged_batch.rows_read,
                 "rows_filtered": judged_batch.filtered_count,
+                "rows_exploded": judged_batch.exploded_count,
                 "rows_quarantined": quarantine_rows.num_rows,
                 "rows_folded": self.judge.folded_count(batch, rows)
                 + folded_count(quarantine_rows, self.judge.from_ms)

@@ -130,6 +130,7 @@ class MapElements:
         counts.update(rows_of_source(batch.source, judged_batch.rows_read))
         counts["rows_read"] += judged_batch.filtered_count
         counts["rows_filtered"] += judged_batch.filtered_count
+        counts["rows_exploded"] += judged_batch.exploded_count
         counts["rows_folded"] += judged_batch.filtered_folded_count
         if judged_batch.quarantine_rows.num_rows:
             yield mark_table(_QUARANTINE, judged_batch.quarantine_rows)

@@ -13,6 +13,7 @@ from slackwater.errors import UsageError
 from slackwater.pipelines import Aggregate, Pipeline
 from slackwater.pipelines.canonical import plain_value
 from slackwater.pipelines.columns import parse_columns
+from slackwater.pipelines.sources import Source
 from slackwater.readable import exact_duration_text
 from slackwater.runs.staging.slices import iso
 from slackwater.tables.errors import new_lineage
@@ -40,7 +41,7 @@ RULES: Mapping[str, Kind] = {
     **dict.fromkeys(("name", "source", "distinct_by", "watermarks", "key_by"), "refused"),
     **dict.fromkeys(("window", "trigger", "evictor", "flink_exact"), "refused"),
     **dict.fromkeys(("process", "reduce", "aggregate", "side_outputs", "columns", "records"), "refused"),
-    **dict.fromkeys(("select", "output", "derive"), "from here on"),
+    **dict.fromkeys(("select", "output", "derive", "source.derive"), "from here on"),
 }
 _TELLING_ROWS_APART = ("window", "trigger", "process")
 # Triggers that never purge. A trigger that is neither here nor a wrapper of one that is may purge.
@@ -134,7 +135,7 @@ def _is_growth(item: Difference, before: Mapping[str, Any], after: Mapping[str, 
     """Whether a change of `select` or `output` adds and removes results, leaving the others as they are."""
     if item.path == "output":
         return None not in (item.before, item.after) and not _columns_of_another_type(item.before, item.after)
-    if item.path.startswith("derive."):
+    if item.path.startswith(("derive.", "source.derive")):
         return None in (item.before, item.after)
     # Elements that an evictor keeps carry what the results of their day read; so do the lost contents of
     # `flink_exact`.
@@ -157,15 +158,17 @@ def added_results(before: Mapping[str, Any], after: Mapping[str, Any]) -> frozen
 
 
 def as_declared(pipeline: Pipeline, recorded: Mapping[str, Any]) -> Pipeline:
-    """`pipeline` with the results, derived columns and condition of a recorded description. Expectations,
-    which may name other results, are left out: a replay asks none.
+    """`pipeline` with the results, derived columns and condition of a recorded description, with one source
+    also its derived columns. Expectations, which may name other results, are left out: a replay asks none.
     """
     select = {
         name: Aggregate(**{key: value for key, value in values.items() if key != "class"})
         for name, values in recorded["select"].items()
     }
-    derive = recorded.get("derive", {})
-    return replace(pipeline, select=select, where=recorded["where"], derive=derive, expect=())
+    derive, source = recorded.get("derive", {}), pipeline.source
+    if isinstance(source, Source):
+        source = replace(source, derive=recorded["source"].get("derive", {}))
+    return replace(pipeline, source=source, select=select, where=recorded["where"], derive=derive, expect=())
 
 
 def check_settings(

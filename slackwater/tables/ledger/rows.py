@@ -156,6 +156,7 @@ class LedgerRow(_ReadWhenAsked):
     rows_duplicate: int | None = None
     place: str | None = None
     place_reason: str | None = None
+    rows_exploded: int | None = None
 
     def is_live_in(self, head: "LedgerRow") -> bool:
         return any(span.first_seq <= self.seq <= span.last_seq for span in head.live)

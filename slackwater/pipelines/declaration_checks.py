@@ -39,7 +39,11 @@ _TYPES = (
     ("watermarks", WatermarkStrategy, "a WatermarkStrategy"),
     ("window", WindowAssigner | None, "a WindowAssigner"),
     ("trigger", Trigger | None, "a windowing Trigger"),
-    ("key_by", Sequence | None, "one column, several different ones, or None for windows of all rows"),
+    (
+        "key_by",
+        Sequence | Mapping | None,
+        "one column, several different ones, a mapping from keys to expressions, or None for all rows",
+    ),
     ("evictor", Evictor | None, "a windowing Evictor"),
     ("derive", Mapping, "a mapping from derived columns to expressions"),
     ("select", Mapping, "a mapping from result columns to aggregates"),
@@ -220,12 +224,14 @@ def check_keys(subject: str, keys: Sequence[str]) -> None:
     names = {name: _plain_name(name) for name in keys}
     derived_names = {name: plain for name, plain in names.items() if name and plain != name}
     if derived_names:
-        derive = {plain: '"' + name.replace('"', '""') + '"' for name, plain in derived_names.items()}
-        key_by = list(names.values()) if len(keys) > 1 else names[keys[0]]
+        key_by = {
+            plain: '"' + name.replace('"', '""') + '"' if name in derived_names else name
+            for name, plain in names.items()
+        }
         raise PipelineError(
             subject,
             f"key_by has {next(iter(derived_names))!r}; the name of a key is letters, digits and single "
-            f"underscores. Give the column such a name: derive={derive!r}, key_by={key_by!r}",
+            f"underscores. Give the column such a name: key_by={key_by!r}",
         )
 
 

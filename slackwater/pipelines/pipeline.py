@@ -49,7 +49,8 @@ class Pipeline:
             Rows of several sources have three columns more: ``source`` names theirs, ``source_partition``
             tells their source partitions apart, ``source_order`` orders rows of equal arrival.
         watermarks: how far event time has come; see `WatermarkStrategy`.
-        key_by: one column or several; None for windows of all rows, which have no key column.
+        key_by: one column or several, or a mapping from names of keys to expressions, which are derived; None
+            for windows of all rows, which have no key column.
         window: an assigner; none for a `KeyedProcessFunction`. Its windows may be of a class of your own, a
             named tuple with ``columns``, which every table then has beside window_start and window_end.
         derive: column → expression on the source's columns, ``{"day_part": "hour(event_time) / 6"}``, that
@@ -129,7 +130,7 @@ class Pipeline:
     name: str
     source: Source | Sequence[Source]
     watermarks: WatermarkStrategy
-    key_by: str | Sequence[str] | None
+    key_by: str | Sequence[str] | Mapping[str, str] | None
     start: str | date | datetime
     window: WindowAssigner | None = None
     select: Mapping[str, Aggregate] = field(default_factory=dict)
@@ -180,6 +181,10 @@ class Pipeline:
         set_ = object.__setattr__
         check_sources(self._subject, self.sources)
         set_(self, "source", self.sources[0] if len(self.sources) == 1 else self.sources)
+        if isinstance(self.key_by, Mapping):
+            derived_keys = {name: text for name, text in self.key_by.items() if name != text}
+            set_(self, "derive", {**derived_keys, **self.derive})
+            set_(self, "key_by", tuple(self.key_by))
         set_(self, "keys", (self.key_by,) if isinstance(self.key_by, str) else tuple(self.key_by or ()))
         set_(
             self, "key_by", self.key_by if self.key_by is None or isinstance(self.key_by, str) else self.keys

@@ -176,7 +176,7 @@ def compute(schema: pa.Schema, columns: Sequence[str], stored_rows: pa.Table) ->
         for name in expression.columns:
             if name in failures:
                 is_failed = failures[name].rows if is_failed is None else is_failed | failures[name].rows
-        rows = rows.append_column(column.name, values)
+        rows = rows.append_column(column.name, values.cast(column.type))  # of several sources a wider one
         if is_failed is not None:
             failures[column.name] = ExpressionFailure(f"derive[{column.name!r}]", column.name, is_failed)
     return ComputedRows(rows.select(columns), tuple(failures.values()), item_numbers)

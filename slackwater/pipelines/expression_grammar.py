@@ -109,6 +109,7 @@ _OPERATOR_NODES = frozenset(
         "COMPARE_NOT_IN",
         "OPERATOR_COALESCE",
         "OPERATOR_TRY",
+        "OPERATOR_TRY",
         "ARRAY_CONSTRUCTOR",
         "ARRAY_EXTRACT",
         "ARRAY_SLICE",

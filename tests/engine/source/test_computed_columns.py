@@ -39,7 +39,7 @@ def moment_in_berlin(local):
     return first if is_skipped else local.replace(tzinfo=BERLIN, fold=1).astimezone(UTC)
 
 
-CHANGES_OF_CLOCKS = st.sampled_from([datetime(2025, 3, 30, 2), datetime(2025, 10, 26, 2)])
+CHANGES_OF_CLOCKS = st.sampled_from(["2025-03-30T02:00", "2025-10-26T02:00"]).map(datetime.fromisoformat)
 MINUTES = st.integers(-100, 160)
 
 
@@ -48,7 +48,7 @@ MINUTES = st.integers(-100, 160)
 def test_times_without_a_zone_are_of_the_zone_of_the_source(places):
     local = [change + timedelta(minutes=minutes) for change, minutes in places]
     rows = pa.table({"at": pa.array([*local, None], NAIVE)})
-    source = declared(zone="Europe/Berlin", derive={"hour": "hour(at)", "text": "CAST(at AS VARCHAR)"})
+    source = declared(zone="Europe/Berlin", derive={"hour": 'hour("at")'})
     schema = schema_with_computed_columns(source, rows.schema)
     assert schema.field("at").type == pa.timestamp("us", tz="UTC")
     values = computed(source, rows, "at", "hour").rows
@@ -58,7 +58,7 @@ def test_times_without_a_zone_are_of_the_zone_of_the_source(places):
 
 
 def test_a_skipped_hour_counts_as_the_next_and_of_two_the_second_counts():
-    local = [datetime(2025, 3, 30, 2, 30), datetime(2025, 10, 26, 2, 30)]
+    local = [datetime.fromisoformat(text) for text in ("2025-03-30T02:30", "2025-10-26T02:30")]
     rows = pa.table({"at": pa.array(local, NAIVE)})
     assert computed(declared(zone="Europe/Berlin"), rows, "at").rows.column("at").to_pylist() == [
         datetime(2025, 3, 30, 1, 30, tzinfo=UTC),  # 03:30 of the summer
@@ -170,5 +170,5 @@ def test_columns_that_can_not_be_computed_are_refused(declarations, text):
 
 
 def test_a_zone_that_is_none_is_refused():
-    with pytest.raises(PipelineError, match="zone: .*Mars/Olympus"):
+    with pytest.raises(PipelineError, match=r"zone: .*Mars/Olympus"):
         declared(zone="Mars/Olympus")

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple, NoReturn
 
 from slackwater.pipelines.errors import PipelineError
@@ -80,8 +81,9 @@ def parse_condition(subject: str, text: object) -> Expression:
 def parse_derivations(
     subject: str, derive: Mapping[str, str], roles: Sequence[str] = ()
 ) -> tuple[tuple[str, Expression], ...]:
-    """Each derived column with its expression, in their order. The columns `roles` are the source's own.
-    Raises PipelineError: a name can't be one of a column, or an expression is none.
+    """Each derived column with its expression, in their order, but a column before those that read it. The
+    columns `roles` are the source's own. Raises PipelineError: a name can't be one of a column, an expression
+    is none, or columns read each other.
     """
     for name in derive:
         if not isinstance(name, str) or not _NAME.fullmatch(name) or "__" in name:
@@ -98,9 +100,26 @@ def parse_derivations(
             )
     if len({name.lower() for name in derive}) != len(derive):
         raise PipelineError(subject, "derived columns must differ, also in lower case")
-    return tuple(
-        (name, parse_expression(subject, f"derive[{name!r}]", text)) for name, text in derive.items()
+    expressions = {
+        name: parse_expression(subject, f"derive[{name!r}]", text) for name, text in derive.items()
+    }
+    operands = {
+        name: [other for other in derive if other != name and other in expression.columns]
+        for name, expression in expressions.items()
+    }
+    try:
+        order = list(TopologicalSorter(operands).static_order())
+    except CycleError as error:
+        columns = ", ".join(dict.fromkeys(error.args[1]))
+        raise PipelineError(
+            subject, f"derive: {columns} read each other; one of them has to come from the source alone"
+        ) from error
+    has_readers_first = any(
+        position < list(derive).index(operand)
+        for position, name in enumerate(derive)
+        for operand in operands[name]
     )
+    return tuple((name, expressions[name]) for name in (order if has_readers_first else derive))
 
 
 def refuse(subject: str, declaration: str, text: str, place: int, expected: str) -> NoReturn:

@@ -4,7 +4,7 @@ windows and timers that are parked.
 Compares two declarations as plain values, the recorded one of the parent and today's. Touches no table.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from datetime import timedelta
 from typing import Any, Literal
@@ -163,12 +163,18 @@ def as_declared(pipeline: Pipeline, recorded: Mapping[str, Any]) -> Pipeline:
     """
     select = {
         name: Aggregate(**{key: value for key, value in values.items() if key != "class"})
-        for name, values in recorded["select"].items()
+        for name, values in _in_order_of(pipeline.select, recorded["select"])
     }
-    derive, source = recorded.get("derive", {}), pipeline.source
+    derive, source = dict(_in_order_of(pipeline.derive, recorded.get("derive", {}))), pipeline.source
     if isinstance(source, Source):
-        source = replace(source, derive=recorded["source"].get("derive", {}))
+        derived_there = _in_order_of(source.derive, recorded["source"].get("derive", {}))
+        source = replace(source, derive=dict(derived_there))
     return replace(pipeline, source=source, select=select, where=recorded["where"], derive=derive, expect=())
+
+
+def _in_order_of(declared: Iterable[str], recorded: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The recorded items, whose order is lost, in today's order; those that are gone come last."""
+    return ((name, recorded[name]) for name in dict.fromkeys((*declared, *recorded)) if name in recorded)
 
 
 def check_settings(

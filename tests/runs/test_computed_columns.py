@@ -1,5 +1,5 @@
-"""A lineage over raw values, whose source derives its columns, is run, verified, restated and continued as any
-other; what changed expressions mean; and what the ledger counts.
+"""A lineage over raw values, whose source derives its columns, is run, verified, restated and continued as
+any other; what changed expressions mean; and what the ledger counts.
 """
 
 import json

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from slackwater.bench.cases import BenchmarkCase
-from slackwater.bench.workloads import Workload
+from slackwater.bench.workloads import FROM_JSON, Workload
 
 NAME = "nexmark"
 # Thousands of events a second and core of Flink 1.13 with RocksDB, as its Nexmark repository reports them.
@@ -51,6 +51,8 @@ def columns(workload: Workload) -> str:
     """SQL: the columns of a source that the checks read. Of Nexmark's events only bids have them; the event
     time is the one by which the query assigns windows.
     """
+    if workload.is_json:
+        return f"*, {', '.join(f'{text} AS {name}' for name, text in FROM_JSON.items())}"
     if not workload.query:
         return "*"
     time = "arrival_time" if workload.query == "q12" else "event_time"

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from slackwater.bench.workloads import (
     BOUND_MS,
     EVENTS,
+    FROM_JSON,
     START_MS,
     TICK_MS,
     WORKLOADS,
@@ -42,7 +43,13 @@ def pipeline_of(workload: Workload) -> Pipeline:
     """Counts and sums of the workload's windows."""
     return Pipeline(
         name=workload.pipeline,
-        source=DeltaSource(EVENTS, event_time="event_time", arrival_time="arrival_time", order_by="row"),
+        source=DeltaSource(
+            EVENTS,
+            derive=FROM_JSON if workload.is_json else {},
+            event_time="event_time",
+            arrival_time="arrival_time",
+            order_by="row",
+        ),
         watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(milliseconds=BOUND_MS)).with_interval(
             timedelta(milliseconds=TICK_MS)
         ),
@@ -57,5 +64,5 @@ def pipeline_of(workload: Workload) -> Pipeline:
 
 
 bench_a, bench_b, bench_c, bench_d, bench_e = (pipeline_of(WORKLOADS[name]) for name in "abcde")
-bench_h, bench_i = (pipeline_of(WORKLOADS[name]) for name in "hi")
+bench_h, bench_i, bench_j = (pipeline_of(WORKLOADS[name]) for name in "hij")
 bench_open = pipeline_of(left_open(WORKLOADS["b"]))

@@ -1,4 +1,4 @@
-"""The workloads (a) to (i), as rules for making rows, and their rows: a function of workload, number of rows
+"""The workloads (a) to (j), as rules for making rows, and their rows: a function of workload, number of rows
 and seed alone.
 
 Works on whole columns of numpy and Arrow. Knows no contender, and of windows only their lengths.
@@ -24,6 +24,14 @@ from slackwater.windowing.times import to_ms
 START_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
 TICK_MS, BOUND_MS = 1_000, 3_000
 EVENTS = "sources/events"
+# Of a workload within JSON: column → its expression in DuckDB's SQL.
+FROM_JSON: Mapping[str, str] = MappingProxyType(
+    {
+        "key": "CAST(message ->> '$.tollgate.id' AS BIGINT)",
+        "event_time": "epoch_ms(CAST(message ->> '$.at' AS BIGINT))",
+        "value": "CAST(message ->> '$.toll' AS BIGINT)",
+    }
+)
 TIME = pa.timestamp("us", tz="UTC")
 Int64s = npt.NDArray[np.int64]
 
@@ -42,6 +50,7 @@ class Workload:
         text_keys: whether keys are strings.
         has_one_key: whether the project's windows are of all rows; others group by the one key of the rows.
         fires_every_ms: interval of a continuous trigger of the project's; 0 for the trigger at windows' ends.
+        is_json: whether key, event time and value are within JSON text, from which who reads them takes them.
         repeats: how often `span_s` follows itself, each time with an equal part of the rows.
         function: name of the function in `slackwater.bench.own_code` that makes results of windows;
             empty for counts and sums.
@@ -64,6 +73,7 @@ class Workload:
     text_keys: bool = False
     has_one_key: bool = False
     fires_every_ms: int = 0
+    is_json: bool = False
     repeats: int = 1
     function: str = ""
     query: str = ""
@@ -95,6 +105,18 @@ _MINUTE = Workload(
     lateness_ms=60_000,
     late_by_ms=(30_000, 150_000),
 )
+_SECONDS = Workload(
+    name="a",
+    title="1 k keys, tumbling 10 s",
+    pipeline="bench_a",
+    keys=1_000,
+    span_s=3_600,
+    kind="tumbling",
+    size_ms=10_000,
+    slide_ms=10_000,
+    lateness_ms=30_000,
+    late_by_ms=(8_000, 60_000),
+)
 _ALL_ROWS = Workload(
     name="h",
     title="all rows, tumbling 10 s",
@@ -112,18 +134,7 @@ WORKLOADS: Mapping[str, Workload] = MappingProxyType(
     {
         workload.name: workload
         for workload in (
-            Workload(
-                name="a",
-                title="1 k keys, tumbling 10 s",
-                pipeline="bench_a",
-                keys=1_000,
-                span_s=3_600,
-                kind="tumbling",
-                size_ms=10_000,
-                slide_ms=10_000,
-                lateness_ms=30_000,
-                late_by_ms=(8_000, 60_000),
-            ),
+            _SECONDS,
             _MINUTE,
             Workload(
                 name="c",
@@ -165,6 +176,13 @@ WORKLOADS: Mapping[str, Workload] = MappingProxyType(
                 late_by_ms=(60_000, 180_000),
                 fires_every_ms=10_000,
             ),
+            replace(
+                _SECONDS,
+                name="j",
+                title="1 k keys within JSON, tumbling 10 s",
+                pipeline="bench_j",
+                is_json=True,
+            ),
         )
     }
 )
@@ -186,7 +204,28 @@ def parts_of(workload: Workload, rows: int, parts: int) -> Iterator[pa.Table]:
     for repeat in range(workload.repeats):
         table = rows_of(workload, rows // workload.repeats, seed=1 + repeat, repeat=repeat)
         ends = [table.num_rows * i // parts for i in range(parts + 1)]
-        yield from (table.slice(start, end - start) for start, end in pairwise(ends))
+        for start, end in pairwise(ends):
+            part = table.slice(start, end - start)
+            yield _within_json(part) if workload.is_json else part
+
+
+def _within_json(rows: pa.Table) -> pa.Table:
+    """The rows with key, event time (ms) and value within the JSON text `message`."""
+    event_ms = rows.column("event_time").cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
+    key, time, value = (
+        column.cast(pa.string()) for column in (rows.column("key"), event_ms, rows.column("value"))
+    )
+    pieces = (
+        '{"tollgate": {"id": ',
+        key,
+        ', "lane": 2}, "at": ',
+        time,
+        ', "toll": ',
+        value,
+        ', "currency": "EUR"}',
+    )
+    message = pc.binary_join_element_wise(*pieces, "")
+    return rows.select(["arrival_time", "row"]).append_column("message", message)
 
 
 def rows_of(workload: Workload, rows: int, seed: int = 1, repeat: int = 0) -> pa.Table:

@@ -41,7 +41,7 @@ COLUMNS = (
     metavar="NAMES",
     default="a,b,c,d,e,f,g",
     show_default=True,
-    help="workloads a to i, growth, nexmark, own and billion, by commas",
+    help="workloads a to j, growth, nexmark, own and billion, by commas",
 )
 @click.option("--contenders", metavar="NAMES", help="by commas; all that this machine can run, unless named")
 @click.option(

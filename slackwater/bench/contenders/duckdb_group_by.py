@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 
 from slackwater.bench.cases import BenchmarkCase
-from slackwater.bench.workloads import Workload
+from slackwater.bench.workloads import FROM_JSON, Workload
 
 
 def query(workload: Workload, rows: str, condition: str = "true") -> str:
@@ -51,7 +51,11 @@ class DuckDb:
         (case.folder / "duckdb").mkdir()
 
     def run(self, case: BenchmarkCase) -> dict[str, Any]:
-        statement = query(case.workload, f"read_parquet({case.files()!r})")
+        rows = f"read_parquet({case.files()!r})"
+        if case.workload.is_json:
+            columns = ", ".join(f"{text} AS {name}" for name, text in FROM_JSON.items())
+            rows = f"(SELECT {columns} FROM {rows})"
+        statement = query(case.workload, rows)
         self._connection.execute(
             f"COPY ({statement}) TO '{case.folder}/duckdb/part-0.parquet' (FORMAT parquet)"
         )

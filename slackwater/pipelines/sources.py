@@ -164,8 +164,8 @@ class Source:
         }
 
     def __hash__(self) -> int:
-        computed = (self.derivations, self.zone, self.explode)
-        return hash((type(self), self.table, self.name, self.columns, self.order, self.lacks, computed))
+        expressions = (self.derivations, self.zone, self.explode)
+        return hash((type(self), self.table, self.name, self.columns, self.order, self.lacks, expressions))
 
 
 @dataclass(frozen=True)

@@ -76,8 +76,8 @@ def columns_judged(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]
         name for expression in expressions_of_select(pipeline).values() for name in expression.columns
     )
     expressions = (*columns_of_condition(pipeline), *columns_of_derivations(pipeline), *columns_of_select)
-    read = {*expressions, *columns_read(pipeline, source)}
-    return (*expressions, *(name for name in _computed_columns(pipeline) if name in read))
+    names_read = {*expressions, *columns_read(pipeline, source)}
+    return (*expressions, *(name for name in _computed_columns(pipeline) if name in names_read))
 
 
 def _computed_columns(pipeline: Pipeline) -> tuple[str, ...]:

@@ -180,11 +180,11 @@ class Judge:
         """The failures of those computed columns of the source that the pipeline reads."""
         if not batch.failures:
             return []
-        read = columns_judged(self.pipeline, batch.rows.column_names)
+        names_read = columns_judged(self.pipeline, batch.rows.column_names)
         return [
             failure
             for failure in batch.failures
-            if failure.column in read or failure.declaration == "explode"
+            if failure.column in names_read or failure.declaration == "explode"
         ]
 
     def _evaluate(

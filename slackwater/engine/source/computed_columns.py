@@ -26,7 +26,7 @@ from slackwater.tables.schemas import TIME
 
 Booleans = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
-_ZONE, _ITEMS, _DERIVED = b"slackwater.zone", b"slackwater.explode", b"slackwater.derive"
+_ZONE, _ITEMS, _DERIVATION = b"slackwater.zone", b"slackwater.explode", b"slackwater.derive"
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def _schema(
         kind, text = type_of(subject, declaration, expression, schema), expression.text
         if zone is not None and is_time_without_zone(expression, schema):
             text = f"timezone('{zone}', (\n{text}\n))"
-        schema = schema.append(pa.field(name, kind, metadata={_DERIVED: text}))
+        schema = schema.append(pa.field(name, kind, metadata={_DERIVATION: text}))
     return schema
 
 
@@ -127,7 +127,7 @@ def _in_zone(column: pa.Field, zone: str) -> pa.Field:
 
 
 def is_computed(column: pa.Field) -> bool:
-    return not {_ZONE, _ITEMS, _DERIVED}.isdisjoint(column.metadata or {})
+    return not {_ZONE, _ITEMS, _DERIVATION}.isdisjoint(column.metadata or {})
 
 
 def explodes(schema: pa.Schema) -> bool:
@@ -136,18 +136,18 @@ def explodes(schema: pa.Schema) -> bool:
 
 def stored_names(schema: pa.Schema, columns: Iterable[str]) -> list[str]:
     """The stored columns from which `columns` of the schema come, each once, in the order of the schema."""
-    needed = set(_needed(schema, columns))
+    dependencies = set(_dependencies(schema, columns))
     return [
         column.name
         for column in schema
-        if column.name in needed and (not is_computed(column) or _ZONE in column.metadata)
+        if column.name in dependencies and (not is_computed(column) or _ZONE in column.metadata)
     ]
 
 
 def description(column: pa.Field) -> str:
     """A name for the values of a column: another expression under the same name has another one."""
     texts = [
-        text.decode() for key, text in sorted((column.metadata or {}).items()) if key in (_ZONE, _DERIVED)
+        text.decode() for key, text in sorted((column.metadata or {}).items()) if key in (_ZONE, _DERIVATION)
     ]
     return " = ".join([column.name, *texts])
 
@@ -156,22 +156,22 @@ def compute(schema: pa.Schema, columns: Sequence[str], stored_rows: pa.Table) ->
     """`columns` of rows that hold at least the stored columns from which these come."""
     if not any(map(is_computed, schema)):
         return ComputedRows(stored_rows.select(columns))
-    needed = _needed(schema, columns)
+    dependencies = _dependencies(schema, columns)
     rows = stored_rows
     for name in rows.column_names:
         text = _text(schema.field(name), _ZONE)
         if text is not None:
-            values = values_of(_parsed(name, text), rows)
+            values = values_of(_expression_of(name, text), rows)
             rows = rows.set_column(rows.column_names.index(name), name, values.column)
     failures: dict[str, ExpressionFailure] = {}
     item_numbers = None
     if explodes(schema):
-        rows, item_numbers, failures = _explode(schema, needed, rows)
+        rows, item_numbers, failures = _explode(schema, dependencies, rows)
     for column in schema:
-        text = _text(column, _DERIVED)
-        if text is None or column.name not in needed:
+        text = _text(column, _DERIVATION)
+        if text is None or column.name not in dependencies:
             continue
-        expression = _parsed(column.name, text)
+        expression = _expression_of(column.name, text)
         values, is_failed = values_of(expression, rows)
         for name in expression.columns:
             if name in failures:
@@ -182,23 +182,23 @@ def compute(schema: pa.Schema, columns: Sequence[str], stored_rows: pa.Table) ->
     return ComputedRows(rows.select(columns), tuple(failures.values()), item_numbers)
 
 
-def _needed(schema: pa.Schema, columns: Iterable[str]) -> dict[str, None]:
+def _dependencies(schema: pa.Schema, columns: Iterable[str]) -> dict[str, None]:
     """`columns`, and all columns on which they depend; what is exploded counts for each of them."""
-    needed = dict.fromkeys(columns)
+    dependencies = dict.fromkeys(columns)
     for column in reversed(list(schema)):
-        text = _text(column, _DERIVED)
-        if text is not None and column.name in needed:
-            needed.update(dict.fromkeys(_parsed(column.name, text).columns))
+        text = _text(column, _DERIVATION)
+        if text is not None and column.name in dependencies:
+            dependencies.update(dict.fromkeys(_expression_of(column.name, text).columns))
     if explodes(schema):
-        needed.update(dict.fromkeys(_parsed(ITEM, _list_text(schema)).columns))
-    return needed
+        dependencies.update(dict.fromkeys(_expression_of(ITEM, _list_text(schema)).columns))
+    return dependencies
 
 
 def _explode(
-    schema: pa.Schema, needed: Mapping[str, None], rows: pa.Table
+    schema: pa.Schema, dependencies: Mapping[str, None], rows: pa.Table
 ) -> tuple[pa.Table, Int64s, dict[str, ExpressionFailure]]:
     """(a row for each item, and one for each list without items; the items' numbers; the failure)."""
-    values, is_failed = values_of(_parsed(ITEM, _list_text(schema)), rows)
+    values, is_failed = values_of(_expression_of(ITEM, _list_text(schema)), rows)
     lists = values.combine_chunks()
     if isinstance(lists, pa.ChunkedArray):
         lists = pa.concat_arrays(lists.chunks)
@@ -209,7 +209,7 @@ def _explode(
     numbers[lengths[parents] == 0] = 0
     places = np.cumsum(numbers > 0) - 1
     items = pc.list_flatten(lists).take(pa.array(np.where(numbers > 0, places, 0), mask=numbers == 0))
-    rows = rows.select([name for name in rows.column_names if name in needed]).take(pa.array(parents))
+    rows = rows.select([name for name in rows.column_names if name in dependencies]).take(pa.array(parents))
     rows = rows.append_column(ITEM, items)
     rows = rows.append_column(ITEM_NUMBER, pa.array(numbers, mask=numbers == 0))
     if is_failed is None:
@@ -229,5 +229,5 @@ def _text(column: pa.Field, key: bytes) -> str | None:
 
 
 @lru_cache(maxsize=1024)
-def _parsed(name: str, text: str) -> Expression:
+def _expression_of(name: str, text: str) -> Expression:
     return parse_expression("source", name, text)

@@ -95,14 +95,14 @@ class SourceFile:
             eager = tuple(
                 name for name in columns if (first is None or name in first) and name not in complete_columns
             )
-            computed = read_computed(
+            computed_rows = read_computed(
                 self.uri, file, self.schema, eager, row_groups=groups, metadata=self._metadata
             )
             full_rows = None if len(eager) == len(columns) else partial(self.rows, tuple(columns), groups)
             yield SourceBatch(
-                rows=computed.rows,
-                failures=computed.failures,
-                item_numbers=computed.item_numbers,
+                rows=computed_rows.rows,
+                failures=computed_rows.failures,
+                item_numbers=computed_rows.item_numbers,
                 path=file.path,
                 may_hold_unread=file.may_hold_unread,
                 read_to_ms=file.read_to_ms,

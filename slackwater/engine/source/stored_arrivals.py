@@ -52,7 +52,7 @@ class StoredArrivals:
         if bounds is None:
             try:
                 bounds = (
-                    _computed_bounds(self.uri, _whole(file), self.schema, self.arrival, self.column)
+                    _computed_bounds(self.uri, _without_vector(file), self.schema, self.arrival, self.column)
                     if is_computed(self.schema.field(self.arrival))
                     else _bounds_in_file(self.uri, file.path, self.column)
                 )
@@ -104,7 +104,7 @@ def _bounds_to_record(file: InputFile, bounds: Bounds) -> RecordedBounds:
     return RecordedBounds(least, greatest, not file.may_hold_unread)
 
 
-def _whole(file: InputFile) -> InputFile:
+def _without_vector(file: InputFile) -> InputFile:
     """The Parquet file alone, so that what is known of it holds for each vector and share of it."""
     return InputFile(file.path, file.partition, file.stored_rows, file.bytes, may_hold_unread=False)
 

@@ -275,15 +275,15 @@ def _batches_of_scan(
     """Batches with `columns` of rows that Spark has scanned: of the slice, or of files with unread rows."""
     for table in tables:
         stored_schema = pa.schema([schema.field(name) for name in table.column_names])
-        computed = compute(schema, columns, table.combine_chunks().cast(stored_schema))
+        computed_rows = compute(schema, columns, table.combine_chunks().cast(stored_schema))
         yield SourceBatch(
-            computed.rows,
+            computed_rows.rows,
             None,
             may_hold_unread=unread is not None,
             read_to_ms=None if unread is None else unread.read_to_ms,
             is_part=unread is not None,
-            failures=computed.failures,
-            item_numbers=computed.item_numbers,
+            failures=computed_rows.failures,
+            item_numbers=computed_rows.item_numbers,
         )
 
 

@@ -172,9 +172,9 @@ def as_declared(pipeline: Pipeline, recorded: Mapping[str, Any]) -> Pipeline:
     return replace(pipeline, source=source, select=select, where=recorded["where"], derive=derive, expect=())
 
 
-def _in_order_of(declared: Iterable[str], recorded: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _in_order_of(names: Iterable[str], recorded: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """The recorded items, whose order is lost, in today's order; those that are gone come last."""
-    return ((name, recorded[name]) for name in dict.fromkeys((*declared, *recorded)) if name in recorded)
+    return ((name, recorded[name]) for name in dict.fromkeys((*names, *recorded)) if name in recorded)
 
 
 def check_settings(

@@ -99,7 +99,7 @@ COLUMNS = {
         "rows_emitted": "rows that a `KeyedProcessFunction` has emitted; null where an earlier version ran",
         "side_rows": "rows that functions have written to side outputs; null where an earlier version ran",
         "rows_duplicate": "rows that `distinct_by` leaves out; null where an earlier version ran",
-        "rows_exploded": "with `explode`: the source's rows of which the rows read are the items; null where an "
+        "rows_exploded": "with `explode`: how many rows of the source had these items; null where an "
         "earlier version ran",
         "place": "what replayed the slice: `spark` (tasks of Spark), `threads` (of the process that ran the "
         "command) or `processes` (beside it); null where an earlier version ran",

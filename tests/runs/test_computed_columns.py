@@ -14,6 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 from slackwater.engine.columnar import ColumnarEngine
 from slackwater.engine.operator import OperatorEngine
 from slackwater.engine.replaying.replay import Engine
+from slackwater.engine.rows.columns_read import SourceColumnError
 from slackwater.engine.transport.in_process import InProcess
 from slackwater.pipelines import DeltaSource, agg
 from slackwater.runs.lineage.verify import Verifier
@@ -199,3 +200,25 @@ def test_a_plan_counts_the_rows_of_a_slice_by_derived_arrivals(tmp_path: Path) -
     plan = RangePlanner(world.warehouse, world.pipeline).plan(to_ms=ms(48))
     assert [item.rows for item in plan.slices] == [25]
     assert plan.touched_parked_windows == 1  # from 20 h on
+
+
+@pytest.mark.parametrize(
+    ("column", "way"),
+    [
+        ("seen", "epoch milliseconds, 2013-01-01): derive={'arrived_at': 'epoch_ms(seen)'}, arrival_time="),
+        ("day", """derive={'arrived_at': "strptime(day, '%d.%m.%Y')"}, arrival_time='arrived_at'"""),
+        ("row", "Derive one of it, such as: derive={'arrived_at': "),
+    ],
+)
+def test_a_role_of_another_type_is_refused_with_the_line_that_makes_a_time_of_it(
+    tmp_path: Path, column: str, way: str
+) -> None:
+    world = raw_world(tmp_path / "raw")
+    raw = world.rows(every_hour(0, 3)).append_column("day", pa.array(["13.01.2013", "31.12.2013", None]))
+    write_deltalake(world.source, raw)
+    world.declare(
+        source=replace(RAW, arrival_time=column, derive={"e": RAW.derive["e"], "k": RAW.derive["k"]})
+    )
+    with pytest.raises(SourceColumnError) as refusal:
+        world.run(24)
+    assert way in str(refusal.value)

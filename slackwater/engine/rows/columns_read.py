@@ -5,8 +5,10 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from slackwater.engine.rows.derived_columns import expressions_of_select
+from slackwater.engine.source.time_suggestions import suggest_time
 from slackwater.errors import UsageError
 from slackwater.pipelines import Pipeline
+from slackwater.pipelines.expressions import column_as_written
 from slackwater.pipelines.sources import ITEM, ITEM_NUMBER, Source
 from slackwater.pipelines.windows import sees_elements
 
@@ -102,8 +104,8 @@ def check_key_types(pipeline: Pipeline, schema: pa.Schema) -> None:
         kind = schema.field(name).type
         if not any(is_kind(kind) for is_kind in hashable_types):
             raise SourceColumnError(
-                f"{subject} {kind}; {columns} are integers, strings, booleans and dates. Cast it in the "
-                "source.",
+                f"{subject} {kind}; {columns} are integers, strings, booleans and dates. Derive one of it: "
+                f"derive={{'{name}_text': 'CAST({column_as_written(name)} AS VARCHAR)'}}, and name that.",
                 column=name,
             )
 
@@ -112,8 +114,15 @@ class SourceColumnError(UsageError):
     """The source lacks a column, or the column's type does not suit its role."""
 
 
-def check_roles(source: Source, schema: pa.Schema, others: Sequence[str]) -> None:
-    """Raise SourceColumnError where a column of a role or of `others` is missing or of an unsuitable type."""
+def check_roles(
+    source: Source,
+    schema: pa.Schema,
+    others: Sequence[str],
+    sample_of: Callable[[str], pa.ChunkedArray | None] = lambda _: None,
+) -> None:
+    """Raise SourceColumnError where a column of a role or of `others` is missing or of an unsuitable type;
+    the message has the declaration that makes a suitable one of it. `sample_of` gives some of its values.
+    """
     for name in (*source.columns, *others):
         if name not in schema.names:
             raise SourceColumnError(
@@ -122,8 +131,8 @@ def check_roles(source: Source, schema: pa.Schema, others: Sequence[str]) -> Non
                 column=name,
             )
     roles: tuple[tuple[str, str | None, tuple[Callable[[pa.DataType], bool], ...], str], ...] = (
-        ("event_time", source.event_time, (pa.types.is_timestamp,), "a timestamp"),
-        ("arrival_time", source.arrival_time, (pa.types.is_timestamp,), "a timestamp"),
+        ("event_time", source.event_time, (pa.types.is_timestamp,), _TIME),
+        ("arrival_time", source.arrival_time, (pa.types.is_timestamp,), _TIME),
         ("source_partition", source.source_partition, _PARTITIONING, "text, an integer, a boolean or a date"),
         (
             "order_by",
@@ -137,10 +146,33 @@ def check_roles(source: Source, schema: pa.Schema, others: Sequence[str]) -> Non
             continue
         kind = schema.field(column).type
         if not any(fits(kind) for fits in fitting):
-            explanation = (
-                f"source {source.table!r}: {role} is column {column!r} of type {kind}; it must be {kinds}."
+            is_time = kinds == _TIME
+            way = _way_to_time(role, column, sample_of(column)) if is_time else _way_to_text(role, column)
+            raise SourceColumnError(
+                f"source {source.table!r}: {role} is column {column!r} of type {kind}; it must be {kinds}. "
+                f"{way}",
+                column=column,
             )
-            raise SourceColumnError(explanation, column=column)
+
+
+_TIME = "a timestamp"
+
+
+def _way_to_time(role: str, column: str, sample: pa.ChunkedArray | None) -> str:
+    """The declaration that makes times of the values in a sample, with the reason for it."""
+    suggestion = None if sample is None else suggest_time(column, sample)
+    name = "at" if role == "event_time" else "arrived_at"
+    if suggestion is None:
+        expression = f"strptime({column_as_written(column)}, '%Y-%m-%d %H:%M:%S')"
+        reason = "Derive one of it, such as"
+    else:
+        expression, reason = suggestion.expression, f"By its values ({suggestion.reason})"
+    return f"{reason}: derive={{{name!r}: {expression!r}}}, {role}={name!r}"
+
+
+def _way_to_text(role: str, column: str) -> str:
+    name, text = f"{role}_text", f"CAST({column_as_written(column)} AS VARCHAR)"
+    return f"Derive one of it: derive={{{name!r}: {text!r}}}, {role}={name!r}"
 
 
 _PARTITIONING = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date)

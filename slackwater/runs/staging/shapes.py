@@ -5,6 +5,7 @@ Reads the schema of the source and none of its rows.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import pyarrow as pa
 
@@ -23,6 +24,8 @@ from slackwater.engine.rows.columns_read import (
 from slackwater.engine.rows.derived_columns import with_derived_columns
 from slackwater.engine.rows.keys import Keys
 from slackwater.engine.rows.union_columns import PinnedSources, check_common
+from slackwater.engine.source.batches import read_columns
+from slackwater.engine.source.files import files_with_bounds
 from slackwater.engine.source.pinned_source import PinnedSource
 from slackwater.pipelines import Pipeline
 from slackwater.pipelines.errors import PipelineError
@@ -33,6 +36,8 @@ from slackwater.runs.staging.validation import check_types
 from slackwater.tables.schemas import TIME, Shape
 from slackwater.tables.warehouse import Warehouse
 from slackwater.windowing.snapshot import WindowColumns
+
+_SAMPLE_ROWS = 1000
 
 
 def check_parkable(pipeline: Pipeline) -> None:
@@ -59,7 +64,7 @@ def check_sources(pipeline: Pipeline, pinned_sources: Sequence[PinnedSource]) ->
     """
     for declaration, source in zip(pipeline.sources, pinned_sources, strict=True):
         _refuse_conflicts(pipeline, declaration, source)
-        check_roles(declaration, source.schema, ())
+        check_roles(declaration, source.schema, (), partial(_sample, source))
         if taken_names := sorted(ADDED_COLUMNS.intersection(source.schema.names)):
             raise SourceColumnError(
                 f"source {declaration.table!r} has a column {taken_names[0]!r}, a name that a replay gives "
@@ -84,6 +89,17 @@ def check_sources(pipeline: Pipeline, pinned_sources: Sequence[PinnedSource]) ->
             )
     check_key_types(pipeline, columns)
     return sources, shape_of(pipeline, schema)
+
+
+def _sample(source: PinnedSource, column: str) -> pa.ChunkedArray | None:
+    """Some values of a column, from the beginning of one file; None where there are none to be read."""
+    if source.why_not_direct is not None:
+        return None
+    for file, _ in files_with_bounds(source.actions, ""):
+        if file.rows != 0:
+            rows = read_columns(source.uri, file, source.schema, [column], first_rows=_SAMPLE_ROWS)
+            return rows.column(column)
+    return None
 
 
 def _refuse_conflicts(pipeline: Pipeline, declaration: Source, source: PinnedSource) -> None:

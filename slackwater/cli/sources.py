@@ -179,4 +179,4 @@ def _show_file(source_look: "SourceLook", path: str | None) -> None:
     click.echo()
     printing.say("Next:")
     for line in file.commands:
-        click.echo(f"    {line}")
+        click.echo(f"  {line}")

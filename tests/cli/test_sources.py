@@ -3,7 +3,6 @@
 import json
 import sys
 from collections import Counter
-from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,15 +14,10 @@ from deltalake import DeltaTable, write_deltalake
 
 import slackwater
 from slackwater.pipelines import registry
-from slackwater.pipelines.sources import DeltaSource
 from tests.integration.command import here
 
 DAY = datetime(2024, 2, 29, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-needs_derived_roles = pytest.mark.skipif(
-    "derive" not in {field.name for field in fields(DeltaSource)}, reason="sources derive no columns yet"
-)
-needs_commit_time = pytest.mark.skipif(not hasattr(slackwater, "COMMIT_TIME"), reason="no COMMIT_TIME yet")
 
 
 def rows_of_a_day() -> list[tuple[datetime, datetime, str, int]]:
@@ -86,9 +80,9 @@ def write_folder(warehouse: Path) -> None:
     ("write", "key"),
     [
         (write_plain, "gate"),
-        pytest.param(write_numbers, "gate_id", marks=needs_derived_roles),
-        pytest.param(write_kafka, "key_text", marks=needs_derived_roles),
-        pytest.param(write_folder, "trip_gate_id", marks=needs_derived_roles),
+        (write_numbers, "gate_id"),
+        (write_kafka, "key_text"),
+        (write_folder, "trip_gate_id"),
     ],
 )
 def test_the_file_runs_and_counts_every_row(
@@ -108,8 +102,6 @@ def test_the_file_runs_and_counts_every_row(
     }
 
 
-@needs_commit_time
-@needs_derived_roles
 @pytest.mark.usefixtures("without_spark")
 def test_the_file_runs_where_commits_are_the_arrivals(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -67,7 +67,7 @@ class PipelineFile:
         yield ""
         yield f"Written by `slackwater sources look {self.looked_at}`. Next:"
         yield ""
-        yield from (f"{_INDENT}{command}" for command in self.commands)
+        yield from (f"  {command}" for command in self.commands)
         yield '"""'
         yield ""
         yield "from datetime import timedelta"

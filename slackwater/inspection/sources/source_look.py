@@ -207,6 +207,11 @@ class SourceLook:
                 'Times without a zone count as UTC. If they are of another one, add zone="Europe/Berlin" (or '
                 "yours) to the source."
             )
+            if any(chosen is not None and "epoch" in chosen.time.reason for chosen in texts):
+                notes.append(
+                    "Then numbers since 1970 must be told apart from local times: timezone('UTC', …) around "
+                    "their expression."
+                )
         return notes
 
     def as_json(self, path: str | None) -> dict[str, Any]:

@@ -133,6 +133,14 @@ def test_times_in_texts_and_structs(tmp_path: Path) -> None:
     }
 
 
+def test_a_file_says_what_a_zone_would_change(tmp_path: Path) -> None:
+    texts = [f"{at(m):%Y-%m-%d %H:%M:%S}" for m in MINUTES]
+    delta(tmp_path, "t", {"happened": texts, "loaded_ms": [ms(at(m + 1)) for m in MINUTES]})
+    file = look_at("t", str(tmp_path)).pipeline_file(None)
+    assert file is not None
+    assert '"Europe/Berlin"' in file.text and "timezone('UTC', …)" in file.text
+
+
 def test_fields_of_json_are_found_to_the_second_level(tmp_path: Path) -> None:
     values = [json.dumps({"n": m, "tollgate": {"id": f"g{m % 5}"}, "ts": ms(at(m))}) for m in MINUTES]
     delta(tmp_path, "t", {"body": values, "received": [at(m) for m in MINUTES]})

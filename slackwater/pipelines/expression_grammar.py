@@ -99,6 +99,7 @@ PARTS = (
 _FUNCTIONS_OF_LAMBDAS = frozenset(["list_filter", "list_transform"])
 _FUNCTIONS_OF_PARTS = frozenset(["date_part", "date_trunc", "date_diff"])
 _FUNCTIONS_OF_NAMES = frozenset(["struct_insert", "struct_pack"])
+_FUNCTIONS_OF_EPOCHS = frozenset(["epoch_ms", "make_timestamp", "make_timestamp_ms", "make_timestamp_ns"])
 _NODES = frozenset(["CASE", "CAST", "BETWEEN", "COMPARISON", "CONJUNCTION", "CONSTANT"])
 _OPERATOR_NODES = frozenset(
     [
@@ -214,6 +215,15 @@ def check_node(text: str, node: Mapping[str, Any], place: int, reader: str) -> N
                     kind, kind.lower().replace("_", " ")
                 ),
             )
+
+
+def makes_time_of_epoch(node: Mapping[str, Any]) -> bool:
+    """Whether a node is a call such as ``epoch_ms(n)``, whose value is a time of UTC without a zone."""
+    return (
+        node["class"] == "FUNCTION"
+        and node["function_name"].lower() in _FUNCTIONS_OF_EPOCHS
+        and len(node["arguments"]) == 1
+    )
 
 
 def _is_lambda(node: Mapping[str, Any]) -> bool:

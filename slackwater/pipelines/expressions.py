@@ -15,7 +15,13 @@ from typing import Any, NamedTuple, NoReturn
 
 from slackwater.pipelines.errors import PipelineError
 from slackwater.pipelines.expression_database import database, reserved_words
-from slackwater.pipelines.expression_grammar import CLOCKS, NotAnExpression, check_node, nodes_below
+from slackwater.pipelines.expression_grammar import (
+    CLOCKS,
+    NotAnExpression,
+    check_node,
+    makes_time_of_epoch,
+    nodes_below,
+)
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _COMPARISON = re.compile(
@@ -42,10 +48,18 @@ class ColumnUse(NamedTuple):
 
 @dataclass(frozen=True)
 class Expression:
-    """An expression that may be computed: its text, and each use of a column. A plain value, for tasks."""
+    """An expression that may be computed. A plain value, for tasks.
+
+    Attributes:
+        uses: each use of a column.
+        epoch_place: where in the text a time is made of a number that counts since 1970; None: nowhere.
+        is_epoch_time: whether the whole expression is such a call.
+    """
 
     text: str
     uses: tuple[ColumnUse, ...]
+    epoch_place: int | None = None
+    is_epoch_time: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -167,15 +181,22 @@ def _expression_in(text: str, tree: Mapping[str, Any]) -> Expression:
     [root] = selects[0]["select_list"]
     if selects[0]["from_table"]["type"] != "EMPTY" or root.get("alias"):
         raise NotAnExpression(0, "one expression is expected, whose parentheses match")
-    uses = []
+    uses, epoch_places = [], []
     for node, reader in nodes_below(root):
         place = _place(text, node)
         check_node(text, node, place, reader)
+        if makes_time_of_epoch(node):
+            epoch_places.append(place)
         if node["class"] == "COLUMN_REF":
             end = place_in_text(text, node["query_location"] + node["query_location_length"])
             column, *fields = node["column_names"]
             uses.append(ColumnUse(column, place, end, reader, tuple(fields)))
-    return Expression(text, tuple(sorted(uses, key=lambda use: use.start)))
+    return Expression(
+        text,
+        tuple(sorted(uses, key=lambda use: use.start)),
+        min(epoch_places, default=None),
+        makes_time_of_epoch(root),
+    )
 
 
 def _place(text: str, node: Mapping[str, Any]) -> int:

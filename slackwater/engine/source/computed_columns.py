@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from slackwater.engine.expressions import is_time_without_zone, type_of, values_of
 from slackwater.pipelines.errors import PipelineError
-from slackwater.pipelines.expressions import Expression, parse_expression
+from slackwater.pipelines.expressions import Expression, parse_expression, refuse
 from slackwater.pipelines.sources import ITEM, ITEM_NUMBER, Source
 from slackwater.tables.schemas import TIME
 
@@ -100,10 +100,28 @@ def _schema(
         declaration = f"derive[{name!r}]"
         _refuse_taken_name(subject, declaration, name, schema)
         kind, text = type_of(subject, declaration, expression, schema), expression.text
-        if zone is not None and is_time_without_zone(expression, schema):
+        if zone is not None and _is_local_time(subject, declaration, expression, schema, zone=zone):
             text = f"timezone('{zone}', (\n{text}\n))"
         schema = schema.append(pa.field(name, kind, metadata={_DERIVATION: text}))
     return schema
+
+
+def _is_local_time(
+    subject: str, declaration: str, expression: Expression, schema: pa.Schema, *, zone: str
+) -> bool:
+    """Whether the values are times of the source's zone. Raises PipelineError: they may also be of UTC."""
+    if expression.is_epoch_time or not is_time_without_zone(expression, schema):
+        return False
+    if expression.epoch_place is not None:
+        refuse(
+            subject,
+            declaration,
+            expression.text,
+            expression.epoch_place,
+            "a number that counts since 1970 gives a time of UTC, and the source has a zone: write it as "
+            f"(epoch_ms(n) AT TIME ZONE 'UTC'), and a time of the zone as (t AT TIME ZONE '{zone}')",
+        )
+    return True
 
 
 def _as_list(expression: Expression) -> str:

@@ -77,6 +77,30 @@ def test_a_derived_time_without_a_zone_is_of_the_zone_too_and_a_moment_stays():
     assert values.column("at").to_pylist() == values.column("seen").to_pylist() == [noon, None]
 
 
+def test_numbers_that_count_since_1970_are_moments_of_utc_whatever_the_zone():
+    noon = datetime(2025, 7, 1, 12, tzinfo=UTC)
+    rows = pa.table({"s": [int(noon.timestamp()), None]})
+    texts = ["to_timestamp(s)", "epoch_ms(1000 * s)", "(make_timestamp(1000000 * s))"]
+    texts += ["make_timestamp_ms(1000 * s)", "make_timestamp_ns(1000000000 * s)"]
+    texts += ["TRY(epoch_ms(1000 * s) AT TIME ZONE 'UTC')"]
+    derive = {f"t{number}": text for number, text in enumerate(texts)}
+    values = computed(declared(zone="Europe/Berlin", derive=derive), rows, *derive).rows
+    assert [column.to_pylist() for column in values.columns] == [[noon, None]] * len(texts)
+
+
+def test_times_of_utc_within_an_expression_of_a_source_with_a_zone_are_refused_with_the_line():
+    schema = pa.schema({"n": pa.int64(), "text": pa.string()})
+    mixed = "COALESCE(TRY_CAST(text AS TIMESTAMP), epoch_ms(n))"
+    source = declared(zone="Europe/Berlin", derive={"at": mixed})
+    with pytest.raises(PipelineError, match=r"column 39: [^\0]* as \(t AT TIME ZONE 'Europe/Berlin'\)\n"):
+        schema_with_computed_columns(source, schema)
+    alike = "COALESCE(CAST(text AS TIMESTAMP) AT TIME ZONE 'Europe/Berlin', epoch_ms(n) AT TIME ZONE 'UTC')"
+    rows = pa.table({"n": [0, 0], "text": [None, "2025-07-01 12:00"]}, schema)
+    values = computed(declared(zone="Europe/Berlin", derive={"at": alike}), rows, "at").rows
+    noon = datetime(2025, 7, 1, 10, tzinfo=UTC)
+    assert values.column("at").to_pylist() == [datetime(1970, 1, 1, tzinfo=UTC), noon]
+
+
 ITEMS = pa.list_(pa.struct([("sku", pa.string()), ("n", pa.int64())]))
 
 

@@ -79,12 +79,24 @@ class DatedFile(NamedTuple):
         )
 
 
+class Group(NamedTuple):
+    """Rewritten files that are in the table, and the dated files that hold exactly their rows."""
+
+    members: Files
+    dated_files: Files
+
+
 class KnownFiles(NamedTuple):
-    """The files of a version with their arrivals, as they are known without the commits before it."""
+    """The dated files of a version, as they are known without the commits before it."""
 
     version: int
     arrivals: Mapping[LogicalFile, Arrival]
     descriptions: Mapping[LogicalFile, DatedFile]
+    groups: tuple[Group, ...] = ()
+
+    @property
+    def files_in_table(self) -> Files:
+        return frozenset(self.arrivals).difference(_dated_files(self.groups)) | _members(self.groups)
 
 
 @dataclass(frozen=True)
@@ -111,6 +123,7 @@ class CommitAccount:
 
     Attributes:
         arrivals, descriptions: of all files that were dated in between.
+        groups: of the newest version.
         commits: of each version after the first one, what it has done to the dated files.
     """
 
@@ -119,6 +132,7 @@ class CommitAccount:
     first_files: Files
     arrivals: Mapping[LogicalFile, Arrival]
     descriptions: Mapping[LogicalFile, DatedFile]
+    groups: tuple[Group, ...]
     commits: tuple[Commit, ...]
 
     def files_at(self, version: int) -> Files:
@@ -148,6 +162,7 @@ def account_of(
     since: int,
     recorded_arrivals: Mapping[str, Arrival],
     recorded_at: Callable[[int], KnownFiles | None],
+    newest_recorded: Callable[[int], KnownFiles | None],
 ) -> CommitAccount:
     """The account of the commits up to `version`, which lists `listed_files`, from a version at or before
     `since` whose files are recorded just as the table has them, else from the oldest commit that the log has.
@@ -155,6 +170,7 @@ def account_of(
     Args:
         recorded_arrivals: path → its arrival, as a run has recorded it: what the log says later on does not
             change it.
+        recorded_at, newest_recorded: what runs have recorded of a version, and of the newest one up to it.
 
     Raises:
         CommitTimeMissing: a commit that brought rows has no time.
@@ -166,24 +182,31 @@ def account_of(
     while True:
         first = version - len(steps)
         first_state = recorded_at(first) if first <= since else None
-        if first_state is not None and first_state.arrivals.keys() == files:
+        if first_state is not None and first_state.files_in_table == files:
             break
         number, actions = next(log, (-1, []))
         if number < 0:
-            first_state = _known_before(steps, first, files, listed_files, recorded_arrivals)
+            recorded_state = newest_recorded(first)
+            described_files = {**_descriptions_in(steps), **listed_files}
+            first_state = _known_before(steps, first, files, described_files, recorded_arrivals)
+            if recorded_state is not None:
+                first_state = _with_groups(first_state, recorded_state)
             break
         commit = commit_of(number, actions)
         steps.append(_Step(commit, actions))
         files -= commit.added_files | (commit.rewrites if commit.rewritten_files else frozenset())
         files |= commit.removed_files | commit.rewritten_files
-    player = _Player(uri, folder, listed_files, recorded_arrivals, first_state)
+    descriptions = {**_descriptions_in(steps), **first_state.descriptions, **listed_files}
+    player = _Player(uri, folder, frozenset(listed_files), recorded_arrivals, first_state, descriptions)
+    first_files = frozenset(player.arrivals)
     commits = tuple(player.play(step) for step in reversed(steps))
     return CommitAccount(
         first=first_state.version,
         version=version,
-        first_files=frozenset(first_state.arrivals),
+        first_files=first_files,
         arrivals=player.all_arrivals,
         descriptions=player.descriptions,
+        groups=tuple(dict.fromkeys(player.group_of.values())),
         commits=commits,
     )
 
@@ -192,27 +215,43 @@ def _known_before(
     steps: Sequence[_Step],
     version: int,
     files: Iterable[LogicalFile],
-    listed_files: Mapping[LogicalFile, DatedFile],
+    descriptions: Mapping[LogicalFile, DatedFile],
     recorded_arrivals: Mapping[str, Arrival],
 ) -> KnownFiles:
     """Files from before the oldest commit of the log: when the record says, else when they were written, but
     not after that commit.
     """
-    removed_files = {
-        file_of(action["remove"]): DatedFile.from_action(action["remove"])
-        for step in steps
-        for action in step.actions
-        if "remove" in action
-    }
     oldest_us = next((time for step in reversed(steps) if (time := _own_time(step)) is not None), None)
-    arrivals, descriptions = {}, {}
+    arrivals = {}
     for file in files:
-        description = listed_files.get(file) or removed_files.get(file) or DatedFile(None, 0, {})
-        descriptions[file] = description
-        times = [time for time in (description.modified_us, oldest_us) if time is not None]
+        modified_us = descriptions[file].modified_us if file in descriptions else None
+        times = [time for time in (modified_us, oldest_us) if time is not None]
         time_us = min(times, default=0)
         arrivals[file] = recorded_arrivals.get(file.path) or Arrival(time_us, max(version, 0), time_us)
     return KnownFiles(version, arrivals, descriptions)
+
+
+def _descriptions_in(steps: Iterable[_Step]) -> dict[LogicalFile, DatedFile]:
+    """What commits say of the files that they remove and, before that, of those that they add."""
+    actions = [action for step in steps for action in step.actions]
+    return {
+        file_of(action[kind]): DatedFile.from_action(action[kind])
+        for kind in ("remove", "add")
+        for action in actions
+        if kind in action
+    }
+
+
+def _with_groups(files: KnownFiles, recorded_state: KnownFiles) -> KnownFiles:
+    """Files from before the oldest commit of the log, with the groups of them that were recorded earlier."""
+    groups = tuple(group for group in recorded_state.groups if group.members <= files.arrivals.keys())
+    arrivals = {file: files.arrivals[file] for file in files.arrivals.keys() - _members(groups)}
+    dated_files = _dated_files(groups)
+    return files._replace(
+        arrivals={**arrivals, **{file: recorded_state.arrivals[file] for file in dated_files}},
+        descriptions={**recorded_state.descriptions, **files.descriptions},
+        groups=groups,
+    )
 
 
 def _own_time(step: _Step) -> int | None:
@@ -220,13 +259,6 @@ def _own_time(step: _Step) -> int | None:
     commit_info = commit_info_of(step.actions)
     time_ms = commit_info.get("inCommitTimestamp", commit_info.get("timestamp"))
     return None if time_ms is None else int(time_ms) * _MS
-
-
-class _Group(NamedTuple):
-    """Rewritten files that are in the table, and the dated files that hold exactly their rows."""
-
-    members: Files
-    dated_files: Files
 
 
 @dataclass
@@ -244,30 +276,28 @@ class _Player:
 
     uri: str
     folder: TableFolder
-    listed_files: Mapping[LogicalFile, DatedFile]
+    listed_files: Files
     recorded_arrivals: Mapping[str, Arrival]
     first_state: KnownFiles
+    descriptions: dict[LogicalFile, DatedFile]
     arrivals: dict[LogicalFile, Arrival] = field(init=False)
     all_arrivals: dict[LogicalFile, Arrival] = field(init=False)
     arrivals_by_path: dict[str, Arrival] = field(init=False)
-    descriptions: dict[LogicalFile, DatedFile] = field(init=False)
-    group_of: dict[LogicalFile, _Group] = field(default_factory=dict)
-    groups_gone: dict[LogicalFile, _Group] = field(default_factory=dict)
+    group_of: dict[LogicalFile, Group] = field(default_factory=dict)
+    groups_gone: dict[LogicalFile, Group] = field(default_factory=dict)
     time_us: int | None = None
 
     def __post_init__(self) -> None:
         self.arrivals = dict(self.first_state.arrivals)
         self.all_arrivals = dict(self.arrivals)
         self.arrivals_by_path = {file.path: arrival for file, arrival in self.arrivals.items()}
-        self.descriptions = {**self.first_state.descriptions, **self.listed_files}
         self.time_us = max((arrival.time_us for arrival in self.arrivals.values()), default=None)
+        for group in self.first_state.groups:
+            self._put_together(group.members, group.dated_files)
 
     def play(self, step: _Step) -> Commit:
         """Play a commit; returns what it does to the dated files."""
         commit = step.commit
-        for action in step.actions:
-            if "add" in action:
-                self.descriptions.setdefault(file_of(action["add"]), DatedFile.from_action(action["add"]))
         own_us = _own_time(step)
         if own_us is not None:
             self.time_us = own_us if self.time_us is None else max(own_us, self.time_us + _MS)
@@ -342,7 +372,7 @@ class _Player:
 
     # --- groups
 
-    def _take_groups(self, files: Files) -> frozenset[_Group]:
+    def _take_groups(self, files: Files) -> frozenset[Group]:
         """The groups of some files; they are groups no more."""
         groups = frozenset(self.group_of[file] for file in files if file in self.group_of)
         for group in groups:
@@ -368,7 +398,7 @@ class _Player:
         """
         arrivals = {self.arrivals[file] for file in dated_files}
         if members and len(arrivals) > 1 and is_exact and self._are_there(dated_files):
-            self.group_of |= dict.fromkeys(members, _Group(members, dated_files))
+            self.group_of |= dict.fromkeys(members, Group(members, dated_files))
             return
         for file in dated_files - members:
             self.arrivals.pop(file)
@@ -414,9 +444,9 @@ class _Player:
         self.arrivals[file] = self.all_arrivals[file] = self.arrivals_by_path[file.path] = arrival
 
 
-def _members(groups: Iterable[_Group]) -> Files:
+def _members(groups: Iterable[Group]) -> Files:
     return frozenset(file for group in groups for file in group.members)
 
 
-def _dated_files(groups: Iterable[_Group]) -> Files:
+def _dated_files(groups: Iterable[Group]) -> Files:
     return frozenset(file for group in groups for file in group.dated_files)

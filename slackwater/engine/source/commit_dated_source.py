@@ -14,12 +14,15 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
+from deltalake.exceptions import DeltaError
 
 from slackwater.engine.source.batches import name_in_files
-from slackwater.engine.source.changes import Commit, LogicalFile, lost_commits
+from slackwater.engine.source.changes import Commit, Files, LogicalFile, lost_commits
 from slackwater.engine.source.commit_account import (
+    Arrival,
     CommitAccount,
     DatedFile,
+    Group,
     KnownFiles,
     TableFolder,
     account_of,
@@ -48,28 +51,38 @@ COMMIT_COLUMNS = (pa.field(COMMIT_TIME, _TIME), pa.field(COMMIT_VERSION, pa.int6
 class CommitDatedSource(PinnedSource):
     """See above; the schema has the two columns, too."""
 
-    caches_of_version: ClassVar[tuple[str, ...]] = (*PinnedSource.caches_of_version, "_accounts", "log_files")
+    caches_of_version: ClassVar[tuple[str, ...]] = (
+        *PinnedSource.caches_of_version,
+        *("newest", "log_files", "_accounts"),
+    )
+
+    @cached_property
+    def newest(self) -> "CommitDatedSource":
+        """The same source at the newest version that this process has opened; its log tells of all others."""
+        return self
 
     @cached_property
     def _accounts(self) -> list[CommitAccount]:
-        """What was found out about the table so far, shared with the same source at other versions."""
         return []
-
-    def at_version(self, version: int) -> "PinnedSource":
-        other = super().at_version(version)
-        vars(other)["_accounts"] = self._accounts
-        return other
-
-    def __getstate__(self) -> dict[str, Any]:
-        names = ("_accounts", "log_files")
-        return {name: value for name, value in super().__getstate__().items() if name not in names}
 
     @cached_property
     def log_files(self) -> pa.Table:
         return super().listed_actions()
 
+    def at_version(self, version: int) -> "PinnedSource":
+        other = super().at_version(version)
+        if version <= self.newest.version:
+            vars(other)["newest"] = self.newest
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        names = ("newest", "log_files", "_accounts")
+        return {name: value for name, value in super().__getstate__().items() if name not in names}
+
     def listed_actions(self) -> pa.Table:
-        account, log_files = self._account_since(self.version), self.log_files
+        account, log_files = self._account_since(self.version), self.newest.log_files
+        if account.first > self.version:
+            raise DeltaError(f"the log of {self.uri} has lost version {self.version}")
         files = account.files_at(self.version)
         places = {file: place for place, file in enumerate(_logical_files(log_files))}
         in_table = [file for file in files if file in places]
@@ -83,13 +96,7 @@ class CommitDatedSource(PinnedSource):
             promote_options="default",
         )
         arrivals = [account.arrivals[file] for file in (*in_table, *others)]
-        for name, values, kind in (
-            (f"partition.{COMMIT_TIME}", [item.time_us for item in arrivals], _TIME),
-            (f"partition.{COMMIT_VERSION}", [item.version for item in arrivals], pa.int64()),
-            (f"min.{COMMIT_TIME}", [item.least_us for item in arrivals], _TIME),
-        ):
-            actions = actions.append_column(name, pa.array(values, pa.int64()).cast(kind))
-        return actions.sort_by("path")
+        return with_commits(actions, arrivals).sort_by("path")
 
     def commits_since(self, version: int) -> list[Commit] | None:
         account = self._account_since(version)
@@ -108,7 +115,21 @@ class CommitDatedSource(PinnedSource):
 
     def record_files(self, arrival: str) -> None:
         if self.record is not None:
-            self.record.add(self.version, recorded_files(self._files_with_commits(), arrival))
+            account = self._account_since(self.version)
+            group_of = {
+                file: sorted(map(list, group.members), key=repr)
+                for group in (account.groups if account.version == self.version else ())
+                for file in group.dated_files
+            }
+            files = self._files_with_commits()
+            recorded_groups = [group_of.get(file.logical_file) for file, _ in files]
+            self.record.add(
+                self.version,
+                [
+                    item if group is None else item.with_group(group)
+                    for item, group in zip(recorded_files(files, arrival), recorded_groups, strict=True)
+                ],
+            )
 
     def files_dated_as_a_whole(self) -> list[tuple[InputFile, Bounds]]:
         return [(file, bounds) for file, bounds in self._files_with_commits() if bounds[0] < bounds[1]]
@@ -135,8 +156,11 @@ class CommitDatedSource(PinnedSource):
 
     def _account_since(self, version: int) -> CommitAccount:
         """The account of its commits since `version` or before, else since the oldest that the log has."""
+        newest = self.newest
+        if newest is not self:
+            return newest._account_since(version)
         for account in self._accounts:
-            if account.first <= version and account.version >= self.version:
+            if account.first <= version:
                 return account
         account = account_of(
             self.uri,
@@ -146,24 +170,35 @@ class CommitDatedSource(PinnedSource):
             since=version,
             recorded_arrivals={} if self.record is None else self.record.commits_by_path,
             recorded_at=self._recorded_at,
+            newest_recorded=self._newest_recorded,
         )
         self._accounts.append(account)
         return account
+
+    def _newest_recorded(self, version: int) -> KnownFiles | None:
+        versions = [] if self.record is None else [one for one in self.record.versions if one <= version]
+        return self._recorded_at(versions[-1]) if versions else None
 
     def _recorded_at(self, version: int) -> KnownFiles | None:
         files = None if self.record is None else self.record.files_at(version)
         if files is None:
             return None
         arrivals, descriptions = {}, {}
+        dated_files_by_members: dict[Files, set[LogicalFile]] = {}
         for path, file in files.items():
             vector = None if file.vector is None else DeletionVector.from_json(file.vector)
             arrival = file.commit
             if arrival is None:
                 return None
-            logical_file = LogicalFile(path, None if vector is None else vector.name)
-            arrivals[logical_file] = arrival
-            descriptions[logical_file] = DatedFile(file.rows, file.bytes, file.partition_values, vector)
-        return KnownFiles(version, arrivals, descriptions)
+            dated_file = LogicalFile(path, None if vector is None else vector.name)
+            arrivals[dated_file] = arrival
+            descriptions[dated_file] = DatedFile(file.rows, file.bytes, file.partition_values, vector)
+            if file.group:
+                dated_files_by_members.setdefault(frozenset(file.group), set()).add(dated_file)
+        groups = tuple(
+            Group(members, frozenset(dated_files)) for members, dated_files in dated_files_by_members.items()
+        )
+        return KnownFiles(version, arrivals, descriptions, groups)
 
     def _missing_files(self, paths: Sequence[str]) -> set[str]:
         if not paths:
@@ -194,6 +229,17 @@ class CommitDatedSource(PinnedSource):
             for file, input_file, positions in zip(before, files_before, positions_by_file, strict=True)
             if len(positions)
         }
+
+
+def with_commits(actions: pa.Table, arrivals: Sequence[Arrival]) -> pa.Table:
+    """A list of files, with the arrival of each one's rows as values of partition columns."""
+    for name, values, kind in (
+        (f"partition.{COMMIT_TIME}", [item.time_us for item in arrivals], _TIME),
+        (f"partition.{COMMIT_VERSION}", [item.version for item in arrivals], pa.int64()),
+        (f"min.{COMMIT_TIME}", [item.least_us for item in arrivals], _TIME),
+    ):
+        actions = actions.append_column(name, pa.array(values, pa.int64()).cast(kind))
+    return actions
 
 
 def _logical_files(log_files: pa.Table) -> list[LogicalFile]:

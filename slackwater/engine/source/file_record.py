@@ -11,7 +11,7 @@ what was read of it in the files.
 
 import itertools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -45,6 +45,9 @@ _NO_FILE = {"path": "", "vector": None, "rows": 0, "bytes": 0, "partition": "{}"
 _MANY_FILES = 32
 
 
+GROUP = "rewritten into"
+
+
 class RecordedBounds(NamedTuple):
     """The arrivals of a file's rows in µs, None for none; `is_complete`: every row has one."""
 
@@ -60,7 +63,8 @@ class RecordedFile(NamedTuple):
         vector: its deletion vector, as `slackwater.engine.source.deletion_vectors` writes it.
         rows: how many it has, hidden rows included; None: not known.
         partition: JSON: partition column → value as text.
-        bounds: JSON: column of arrivals → `RecordedBounds`.
+        bounds: JSON: column of arrivals → `RecordedBounds`; `GROUP` → the names of the files into which its
+            rows were written again, where these are in the table in its place.
     """
 
     path: str
@@ -73,6 +77,14 @@ class RecordedFile(NamedTuple):
     @property
     def partition_values(self) -> dict[str, str | None]:
         return dict(json.loads(self.partition))
+
+    def with_group(self, members: Sequence[Sequence[str | None]]) -> "RecordedFile":
+        return self._replace(bounds=json.dumps({**json.loads(self.bounds), GROUP: members}))
+
+    @property
+    def group(self) -> tuple[LogicalFile, ...]:
+        """See `GROUP`; none where the file is in the table itself."""
+        return tuple(LogicalFile(*names) for names in json.loads(self.bounds).get(GROUP, ()))
 
     @property
     def commit(self) -> Arrival | None:
@@ -139,7 +151,11 @@ class FileRecord:
     @cached_property
     def _bounds_by_path(self) -> dict[str, dict[str, RecordedBounds]]:
         return {
-            row["path"]: {name: RecordedBounds(*values) for name, values in json.loads(row["bounds"]).items()}
+            row["path"]: {
+                name: RecordedBounds(*values)
+                for name, values in json.loads(row["bounds"]).items()
+                if name != GROUP
+            }
             for row in self._rows
             if row["op"] == _ADD
         }
@@ -198,7 +214,7 @@ def _actions(files: list[RecordedFile], schema: pa.Schema) -> pa.Table:
         texts = pa.array([values[name] for values in partitions], pa.string())
         columns[f"partition.{name}"] = texts.cast(schema.field(name).type)
     bounds = [json.loads(file.bounds) for file in files]
-    for name in sorted({name for bounds_by_name in bounds for name in bounds_by_name}):
+    for name in sorted({name for bounds_by_name in bounds for name in bounds_by_name} - {GROUP}):
         each = [RecordedBounds(*bounds_by_name.get(name, (None, None, False))) for bounds_by_name in bounds]
         columns[f"min.{name}"] = _times([item.least for item in each])
         columns[f"max.{name}"] = _times([item.greatest for item in each])

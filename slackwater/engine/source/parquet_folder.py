@@ -6,6 +6,9 @@ the pipeline, so that files which come, go or change afterwards are noticed, as 
     look 2      a has changed, c has come     version 1: remove a as it was; add a as it is, c
 
 Only runs record; whoever merely looks has the next version in memory.
+
+Where rows arrive with their files, a file arrives when it was last modified before the first look that found
+it, but after all files that earlier looks found: a copy that keeps its old time does not arrive in the past.
 """
 
 import json
@@ -19,6 +22,8 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from slackwater.engine.source.changes import Commit, LogicalFile
+from slackwater.engine.source.commit_account import Arrival
+from slackwater.engine.source.commit_dated_source import COMMIT_COLUMNS, with_commits
 from slackwater.engine.source.file_list import (
     FileUnfinished,
     ListedFile,
@@ -28,6 +33,7 @@ from slackwater.engine.source.file_list import (
 )
 from slackwater.engine.source.pinned_source import PinnedSource
 from slackwater.engine.source.wider_types import wider_type
+from slackwater.pipelines.sources import COMMIT_TIME
 from slackwater.tables.delta.folder import Folder
 from slackwater.tables.delta.open_table import OpenTable
 from slackwater.tables.errors import CommitConflict
@@ -79,10 +85,15 @@ class FileChange:
 
 @dataclass(frozen=True)
 class PinnedFolder(PinnedSource):
-    """A folder of Parquet files at one version, whose changes are recorded at `record_uri`."""
+    """A folder of Parquet files at one version, whose changes are recorded at `record_uri`.
+
+    Attributes:
+        arrives_by_commit: whether the rows of a file arrive with it; the schema has the columns for that.
+    """
 
     record_uri: str = ""
     changes: tuple[FileChange, ...] = ()
+    arrives_by_commit: bool = False
 
     keeps_removed_files: ClassVar[bool] = False
 
@@ -95,7 +106,12 @@ class PinnedFolder(PinnedSource):
 
     @cached_property
     def actions(self) -> pa.Table:
-        return _actions(files_at(self.changes, self.version).values(), self.schema)
+        files = files_at(self.changes, self.version)
+        actions = _actions(files.values(), self.schema)
+        if not self.arrives_by_commit:
+            return actions
+        additions = _first_seen(self.changes, self.version)
+        return with_commits(actions, [additions[path] for path in files])
 
     def commits_since(self, version: int) -> list[Commit]:
         by_version: dict[int, dict[str, set[LogicalFile]]] = {}
@@ -146,7 +162,7 @@ class PinnedFolder(PinnedSource):
                 )
 
 
-def look_at_folder(place: FolderPlace, *, records: bool) -> PinnedFolder:
+def look_at_folder(place: FolderPlace, *, records: bool, arrives_by_commit: bool = False) -> PinnedFolder:
     """The folder as it is now; a new version is recorded if `records`. Raises as `list_files`."""
     while True:
         folder = Folder(place.record_uri, _SCHEMA)
@@ -156,7 +172,8 @@ def look_at_folder(place: FolderPlace, *, records: bool) -> PinnedFolder:
         listed_files = files_at(changes, version)
         new_changes = _differences(version + 1, listed_files, list_files(place.uri, listed_files))
         newest_version = version + 1 if new_changes else max(version, 0)
-        source = _folder_source(place, table, (*changes, *new_changes), newest_version)
+        all_changes = (*changes, *new_changes)
+        source = _folder_source(place, table, all_changes, newest_version, arrives_by_commit)
         if not records or not new_changes:
             return source
         try:
@@ -166,13 +183,13 @@ def look_at_folder(place: FolderPlace, *, records: bool) -> PinnedFolder:
         return source
 
 
-def folder_at(place: FolderPlace, version: int) -> PinnedFolder | None:
+def folder_at(place: FolderPlace, version: int, *, arrives_by_commit: bool = False) -> PinnedFolder | None:
     folder = Folder(place.record_uri, _SCHEMA)
     table = folder.find()
     changes = _recorded_changes(folder, table)
     if table is None or not changes or version > changes[-1].version:
         return None
-    return _folder_source(place, table, changes, version)
+    return _folder_source(place, table, changes, version, arrives_by_commit)
 
 
 def files_at(changes: Iterable[FileChange], version: int) -> dict[str, ListedFile]:
@@ -185,6 +202,23 @@ def files_at(changes: Iterable[FileChange], version: int) -> dict[str, ListedFil
         else:
             files[change.file.path] = change.file
     return dict(sorted(files.items()))
+
+
+def _first_seen(changes: Iterable[FileChange], version: int) -> dict[str, Arrival]:
+    """Path → when the newest file of this path arrived, with which version of the list."""
+    arrivals: dict[str, Arrival] = {}
+    newest_us = newest_before_us = -(2**63)
+    look = -1
+    for change in changes:
+        if change.version > version:
+            break
+        if change.version > look:
+            look, newest_before_us = change.version, newest_us
+        if change.op == _ADD:
+            time_us = max(change.file.modified_ns // 1000, newest_before_us + 1)
+            newest_us = max(newest_us, time_us)
+            arrivals[change.file.path] = Arrival(time_us, change.version, time_us)
+    return arrivals
 
 
 def _recorded_changes(folder: Folder, table: OpenTable | None) -> tuple[FileChange, ...]:
@@ -223,20 +257,26 @@ def _rows_of(changes: Iterable[FileChange]) -> pa.Table:
 
 
 def _folder_source(
-    place: FolderPlace, table: OpenTable | None, changes: tuple[FileChange, ...], version: int
+    place: FolderPlace,
+    table: OpenTable | None,
+    changes: tuple[FileChange, ...],
+    version: int,
+    arrives_by_commit: bool,
 ) -> PinnedFolder:
     files = files_at(changes, version)
     added_at = {change.file.path: change.version for change in changes if change.version <= version}
     columns = _columns_of_files(files, sorted(files, key=lambda path: (added_at[path], path)))
+    arrives_by_commit = arrives_by_commit and COMMIT_TIME not in columns.schema.names
     return PinnedFolder(
         uri=place.uri,
         version=version,
-        schema=columns.schema,
+        schema=pa.schema([*columns.schema, *COMMIT_COLUMNS]) if arrives_by_commit else columns.schema,
         why_not_direct=None,
         conflicts=columns.conflicts,
         table_id=NO_RECORD_YET if table is None else table.table_id,
         record_uri=place.record_uri,
         changes=changes,
+        arrives_by_commit=arrives_by_commit,
     )
 
 

@@ -70,8 +70,11 @@ def pin(
         SourceReplaced: another table is there.
     """
     if isinstance(place, FolderPlace):
+        by_commit = source.arrives_by_commit
         pinned_source: PinnedSource | None = (
-            look_at_folder(place, records=records) if version is None else folder_at(place, version)
+            look_at_folder(place, records=records, arrives_by_commit=by_commit)
+            if version is None
+            else folder_at(place, version, arrives_by_commit=by_commit)
         )
         return _checked_folder(source, pinned_source, version, table_id, may_be_empty=may_be_empty)
     uri = _uri_of(place)

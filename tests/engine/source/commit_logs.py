@@ -4,15 +4,20 @@ Not a test. delta-rs stamps commits with the wall clock; here the stamp is writt
 """
 
 import json
+import uuid
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 
-from slackwater.engine.source.deletion_vectors import DeletionVector
+from slackwater.engine.source.batches import read_columns
+from slackwater.engine.source.deletion_vectors import DeletionVector, hidden_rows
+from slackwater.engine.source.files import InputFile
 from slackwater.engine.source.pinned_source import DeltaPlace, PinnedSource
 from slackwater.engine.source.pinning import pin
 from slackwater.engine.source.row_groups import SourceFile
@@ -71,8 +76,6 @@ class CommitLog:
             for batch in whole.batches(["row"], None):
                 positions += batch.rows.column("row").to_pylist()
             if file.vector is not None:
-                from slackwater.engine.source.deletion_vectors import hidden_rows
-
                 hidden = set(hidden_rows(source.uri, file.vector).tolist())
             found = [at for at, row in enumerate(positions) if row == number and at not in hidden]
             if found:
@@ -80,7 +83,32 @@ class CommitLog:
                 return True
         return False
 
-    def _hide(self, hour: float, file: Any, positions: list[int]) -> None:
+    def rewrite(self, hour: float, places: Sequence[int], into: int = 1) -> None:
+        """OPTIMIZE, or REORG … APPLY (PURGE): put the rows of some files, by their places, into others."""
+        source = self.plain()
+        files = [file for file, _ in source.files_with_bounds("e")]
+        chosen = [files[place] for place in sorted({place % len(files) for place in places})]
+        columns = source.schema.names
+        tables = [
+            read_columns(source.uri, file, source.schema, columns).cast(source.schema) for file in chosen
+        ]
+        rows = pa.concat_tables(tables)
+        size = -(-rows.num_rows // into) or 1
+        actions: list[dict[str, Any]] = [{"commitInfo": {"timestamp": ms(hour), "operation": "OPTIMIZE"}}]
+        for file in chosen:
+            removed = {"path": file.path, "dataChange": False, "size": file.bytes, "partitionValues": {}}
+            vector = {} if file.vector is None else {"deletionVector": _action_of(file.vector)}
+            actions.append({"remove": {**removed, **vector}})
+        for begin in range(0, rows.num_rows, size):
+            part = rows.slice(begin, size)
+            path = f"{uuid.uuid4()}.parquet"
+            pq.write_table(part, Path(self.uri) / path)
+            added = {"path": path, "dataChange": False, "partitionValues": {}, "modificationTime": ms(hour)}
+            stats = {"stats": json.dumps({"numRecords": part.num_rows})}
+            actions.append({"add": {**added, **stats, "size": (Path(self.uri) / path).stat().st_size}})
+        self.write(self.version + 1, actions)
+
+    def _hide(self, hour: float, file: InputFile, positions: list[int]) -> None:
         version, path = self.version, file.path
         add = next(
             action["add"]
@@ -168,9 +196,7 @@ def _action_of(vector: DeletionVector) -> dict[str, Any]:
     return action if vector.offset is None else {**action, "offset": vector.offset}
 
 
-def _without_vector(file: Any) -> Any:
-    from dataclasses import replace
-
+def _without_vector(file: InputFile) -> InputFile:
     return replace(file, vector=None, rows=file.stored_rows)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +19,7 @@ from slackwater.pipelines import COMMIT_TIME
 from tests.engine.source.commit_logs import CommitLog, arrivals_of
 from tests.runs.world import ms
 
-KINDS = ("append", "append", "append", "rewrite", "rewrite", "delete", "vacuum", "lose_log")
+KINDS = ("append", "append", "append", "rewrite", "rewrite", "delete", "restore", "vacuum", "lose_log")
 
 
 @dataclass
@@ -42,6 +43,8 @@ class History:
     count: int = 0
     is_vacuumed: bool = False
     has_lost_log: bool = False
+    may_restore: bool = True
+    states: dict[int, dict[int, float]] = field(default_factory=dict)
 
     def append(self, rows: int) -> None:
         self.now += 1
@@ -62,12 +65,24 @@ class History:
         if self.hours.pop(number, None) is not None:
             (self.log.hide if self.has_vectors else self.log.delete)(self.now, number)
 
+    def restore(self, version: int) -> None:
+        """RESTORE TABLE … TO VERSION AS OF; delta-rs knows no deletion vectors."""
+        if self.may_restore and not self.has_vectors and version in self.states and self.states[version]:
+            self.now += 1
+            before = self.log.version
+            DeltaTable(self.log.uri).restore(version)
+            for commit in range(before + 1, self.log.version + 1):
+                self.log.stamp(self.now, commit)
+            self.hours = dict(self.states[version])
+
     def vacuum(self) -> None:
+        self.may_restore = False
         self.now += 1
         self.log.vacuum(self.now)
         self.is_vacuumed = True
 
     def lose_log(self) -> None:
+        self.may_restore = False
         self.log.lose_log()
         self.has_lost_log = True
 
@@ -129,11 +144,14 @@ def play(data: st.DataObject, kinds: tuple[str, ...]) -> None:
                     history.delete(data.draw(st.integers(1, history.count)))
                 elif not history.hours:
                     continue
+                elif kind == "restore":
+                    history.restore(data.draw(st.integers(0, 10)))
                 elif kind == "rewrite":
                     places = data.draw(st.lists(st.integers(0, 5), min_size=1, max_size=4))
                     history.rewrite(places, data.draw(st.integers(1, 2)))
                 else:
                     getattr(history, kind)()
+                history.states[history.log.version] = dict(history.hours)
             # Some commits are newer than the slice, as they are when a run comes late.
             history.run(max(history.end, history.now - data.draw(st.integers(0, 3))))
         end = history.now + 1

@@ -16,7 +16,6 @@ modification time of the commit's file in its place; but that changes when a tab
 never falls: a commit that is not later than the one before counts as one millisecond later.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -30,6 +29,15 @@ from slackwater.engine.source.changes import (
     commit_of,
     file_of,
 )
+from slackwater.engine.source.dated_files import (
+    Arrival,
+    DatedFile,
+    Group,
+    KnownFiles,
+    arrival_of_all,
+    dated_files_of,
+    members_of,
+)
 from slackwater.engine.source.deletion_vectors import DeletionVector
 from slackwater.errors import UsageError
 
@@ -38,65 +46,6 @@ _MS = 1000  # in microseconds
 
 class CommitTimeMissing(UsageError):
     """A commit that has brought rows does not say when it was made. Facts: uri, version."""
-
-
-class Arrival(NamedTuple):
-    """When the rows of a file arrived, in microseconds, and the version that brought them. Of a file with
-    rows of several commits it is the newest, and `least_us` the oldest.
-    """
-
-    time_us: int
-    version: int
-    least_us: int
-
-
-class DatedFile(NamedTuple):
-    """A file as the log describes it.
-
-    Attributes:
-        rows: how many it has, hidden ones included; None: the log does not say.
-        partition: partition column, as in files → value as text.
-        modified_us: when it was written; None: not known.
-    """
-
-    rows: int | None
-    bytes: int
-    partition: Mapping[str, str | None]
-    vector: DeletionVector | None = None
-    modified_us: int | None = None
-
-    @classmethod
-    def from_action(cls, action: dict[str, Any]) -> "DatedFile":
-        statistics = action.get("stats")
-        rows = json.loads(statistics).get("numRecords") if statistics else None
-        modified_ms = action.get("modificationTime")
-        return cls(
-            rows=rows,
-            bytes=action.get("size") or 0,
-            partition=action.get("partitionValues") or {},
-            vector=DeletionVector.from_action(action),
-            modified_us=None if modified_ms is None else modified_ms * _MS,
-        )
-
-
-class Group(NamedTuple):
-    """Rewritten files that are in the table, and the dated files that hold exactly their rows."""
-
-    members: Files
-    dated_files: Files
-
-
-class KnownFiles(NamedTuple):
-    """The dated files of a version, as they are known without the commits before it."""
-
-    version: int
-    arrivals: Mapping[LogicalFile, Arrival]
-    descriptions: Mapping[LogicalFile, DatedFile]
-    groups: tuple[Group, ...] = ()
-
-    @property
-    def files_in_table(self) -> Files:
-        return frozenset(self.arrivals).difference(_dated_files(self.groups)) | _members(self.groups)
 
 
 @dataclass(frozen=True)
@@ -245,8 +194,8 @@ def _descriptions_in(steps: Iterable[_Step]) -> dict[LogicalFile, DatedFile]:
 def _with_groups(files: KnownFiles, recorded_state: KnownFiles) -> KnownFiles:
     """Files from before the oldest commit of the log, with the groups of them that were recorded earlier."""
     groups = tuple(group for group in recorded_state.groups if group.members <= files.arrivals.keys())
-    arrivals = {file: files.arrivals[file] for file in files.arrivals.keys() - _members(groups)}
-    dated_files = _dated_files(groups)
+    arrivals = {file: files.arrivals[file] for file in files.arrivals.keys() - members_of(groups)}
+    dated_files = dated_files_of(groups)
     return files._replace(
         arrivals={**arrivals, **{file: recorded_state.arrivals[file] for file in dated_files}},
         descriptions={**recorded_state.descriptions, **files.descriptions},
@@ -270,7 +219,7 @@ class _Player:
         all_arrivals: of all dated files that there ever were.
         arrivals_by_path: of the files whose rows have one arrival.
         group_of: each file of the table that is in a group → the group.
-        groups_gone: files that were in a group → that group.
+        groups_gone: files that were in groups → these groups.
         time_us: of the last commit; None: not known.
     """
 
@@ -284,7 +233,7 @@ class _Player:
     all_arrivals: dict[LogicalFile, Arrival] = field(init=False)
     arrivals_by_path: dict[str, Arrival] = field(init=False)
     group_of: dict[LogicalFile, Group] = field(default_factory=dict)
-    groups_gone: dict[LogicalFile, Group] = field(default_factory=dict)
+    groups_gone: dict[LogicalFile, list[Group]] = field(default_factory=dict)
     time_us: int | None = None
 
     def __post_init__(self) -> None:
@@ -319,40 +268,46 @@ class _Player:
     def _rewrite(self, commit: Commit) -> None:
         """The rows stay what they are: all groups that the commit touches become one."""
         groups = self._take_groups(commit.rewritten_files)
-        dated_files = _dated_files(groups) | self._with_arrivals(commit.rewritten_files - _members(groups))
-        members = (_members(groups) - commit.rewritten_files) | commit.rewrites
+        dated_files = dated_files_of(groups) | self._with_arrivals(
+            commit.rewritten_files - members_of(groups)
+        )
+        members = (members_of(groups) - commit.rewritten_files) | commit.rewrites
         self._put_together(members, dated_files)
 
     def _change(self, commit: Commit, *, has_time: bool) -> None:
         """Rows come and go. A file with another deletion vector, or a restored one, keeps its arrival."""
         groups = self._take_groups(commit.removed_files)
-        was_member = {file.path for file in _members(groups)}
-        removed_files = self._with_arrivals(commit.removed_files - _members(groups))
-        new_files = set(commit.added_files)
-        rewritten_members = {file for file in new_files if file.path in was_member}
-        new_files -= rewritten_members
-        new_files -= self._restore(frozenset(new_files))
-        known_files = {file for file in new_files if file.path in self.arrivals_by_path}
-        new_files -= known_files
-        members = (_members(groups) - commit.removed_files) | rewritten_members
-        paths_again = {file.path for file in known_files}
-        replaced_files = frozenset(file for file in removed_files if file.path not in paths_again)
-        for file in removed_files - replaced_files:
+        was_member = {file.path for file in members_of(groups)}
+        removed_files = self._with_arrivals(commit.removed_files - members_of(groups))
+        rewritten_members = frozenset(file for file in commit.added_files if file.path in was_member)
+        members = (members_of(groups) - commit.removed_files) | rewritten_members
+        added_files = commit.added_files - rewritten_members
+        restored_groups = self._groups_among(added_files)
+        added_files -= members_of(restored_groups)
+        known_files = frozenset(file for file in added_files if file.path in self.arrivals_by_path)
+        new_files = added_files - known_files
+        dated_files = dated_files_of(groups)
+        if commit.only_deletes and new_files:  # It has copied the rows that are left.
+            paths_again = {file.path for file in known_files}
+            copied_files = frozenset(file for file in removed_files if file.path not in paths_again)
+            if copied_files or groups:
+                members, dated_files, new_files = members | new_files, dated_files | copied_files, frozenset()
+                removed_files -= copied_files
+        for file in removed_files:
             self.arrivals.pop(file)
+        self._shrink(members, dated_files)
+        for group in restored_groups:
+            self.group_of |= dict.fromkeys(group.members, group)
+            for file in group.dated_files:
+                self._date(file, self.all_arrivals[file])
         for file in known_files:
             self._date(file, self.arrivals_by_path[file.path])
-        if commit.only_deletes and new_files and (groups or replaced_files):
-            # It has copied the rows that are left.
-            members |= new_files
-            self._shrink(members, _dated_files(groups) | replaced_files)
-            return
-        for file in replaced_files:
-            self.arrivals.pop(file)
-        self._shrink(members, _dated_files(groups))
         for file in new_files:
             self._date(file, self._arrival_of_new(file, commit, has_time=has_time))
 
     def _arrival_of_new(self, file: LogicalFile, commit: Commit, *, has_time: bool) -> Arrival:
+        if file in self.groups_gone:  # It comes back without the others of its group.
+            return arrival_of_all(self.all_arrivals[one] for one in self.groups_gone[file][-1].dated_files)
         recorded_arrival = self.recorded_arrivals.get(file.path)
         if recorded_arrival is not None:
             self.time_us = max(
@@ -377,20 +332,21 @@ class _Player:
         groups = frozenset(self.group_of[file] for file in files if file in self.group_of)
         for group in groups:
             for file in group.members:
-                self.groups_gone[file] = self.group_of.pop(file)
+                self.group_of.pop(file)
+                self.groups_gone.setdefault(file, []).append(group)
         return groups
 
-    def _restore(self, files: Files) -> Files:
-        """Bring back the groups that are among `files`; returns their files."""
-        restored_files: set[LogicalFile] = set()
-        for file in sorted(files, key=repr):
-            group = self.groups_gone.get(file)
-            if group is not None and file not in restored_files and group.members <= files:
-                for one in group.dated_files:
-                    self._date(one, self.all_arrivals[one])
-                self.group_of |= dict.fromkeys(group.members, group)
-                restored_files |= group.members
-        return frozenset(restored_files)
+    def _groups_among(self, files: Files) -> list[Group]:
+        """Groups of which all files come back with `files`."""
+        groups = {group for file in files for group in self.groups_gone.get(file, ())}
+        groups_back, files_left = [], files
+        for group in sorted(
+            groups, key=lambda group: (-len(group.members), sorted(map(repr, group.members)))
+        ):
+            if group.members <= files_left:
+                groups_back.append(group)
+                files_left -= group.members
+        return groups_back
 
     def _put_together(self, members: Files, dated_files: Files, *, is_exact: bool = True) -> None:
         """Have `members` hold the rows of `dated_files`, which are dated already; with `is_exact` False only
@@ -403,9 +359,8 @@ class _Player:
         for file in dated_files - members:
             self.arrivals.pop(file)
         if arrivals:
-            least_us = min(arrival.least_us for arrival in arrivals)
             for file in members:
-                self._date(file, max(arrivals)._replace(least_us=least_us))
+                self._date(file, arrival_of_all(arrivals))
 
     def _shrink(self, members: Files, dated_files: Files) -> None:
         """Have `members` hold some rows of `dated_files`, all others of which are gone."""
@@ -442,11 +397,3 @@ class _Player:
 
     def _date(self, file: LogicalFile, arrival: Arrival) -> None:
         self.arrivals[file] = self.all_arrivals[file] = self.arrivals_by_path[file.path] = arrival
-
-
-def _members(groups: Iterable[Group]) -> Files:
-    return frozenset(file for group in groups for file in group.members)
-
-
-def _dated_files(groups: Iterable[Group]) -> Files:
-    return frozenset(file for group in groups for file in group.dated_files)

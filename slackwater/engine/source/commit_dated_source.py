@@ -18,15 +18,9 @@ from deltalake.exceptions import DeltaError
 
 from slackwater.engine.source.batches import name_in_files
 from slackwater.engine.source.changes import Commit, Files, LogicalFile, lost_commits
-from slackwater.engine.source.commit_account import (
-    Arrival,
-    CommitAccount,
-    DatedFile,
-    Group,
-    KnownFiles,
-    TableFolder,
-    account_of,
-)
+from slackwater.engine.source.commit_account import CommitAccount, TableFolder, account_of
+from slackwater.engine.source.computed_columns import stored_names
+from slackwater.engine.source.dated_files import Arrival, DatedFile, Group, KnownFiles
 from slackwater.engine.source.deletion_vectors import VECTOR, DeletionVector
 from slackwater.engine.source.files import (
     Bounds,
@@ -44,6 +38,7 @@ from slackwater.tables.storage_errors import reads
 from slackwater.tables.stores import filesystem
 
 _TIME = pa.timestamp("us", tz="UTC")
+_COMMIT_NAMES = (COMMIT_TIME, COMMIT_VERSION)
 COMMIT_COLUMNS = (pa.field(COMMIT_TIME, _TIME), pa.field(COMMIT_VERSION, pa.int64()))
 
 
@@ -146,14 +141,6 @@ class CommitDatedSource(PinnedSource):
             if bounds is not None
         ]
 
-    def files_read_in_part(self, before: PinnedSource, from_ms: int) -> list[tuple[InputFile, Bounds]]:
-        recorded_files = None if self.record is None else self.record.files_at(before.version)
-        return [
-            (file, bounds)
-            for file, bounds in self.files_dated_as_a_whole()
-            if bounds[0] < from_ms * 1000 <= bounds[1] and file.path not in (recorded_files or ())
-        ]
-
     def _account_since(self, version: int) -> CommitAccount:
         """The account of its commits since `version` or before, else since the oldest that the log has."""
         newest = self.newest
@@ -211,9 +198,8 @@ class CommitDatedSource(PinnedSource):
     def _vectors_of_lost_rows(
         self, before: Mapping[LogicalFile, DatedFile], after: Mapping[LogicalFile, DatedFile]
     ) -> dict[LogicalFile, DeletionVector] | None:
-        schema = pa.schema(
-            [field for field in self.schema if field.name not in (COMMIT_TIME, COMMIT_VERSION)]
-        )
+        names = stored_names(self.schema, self.schema.names)
+        schema = pa.schema([self.schema.field(name) for name in names if name not in _COMMIT_NAMES])
         files_before, files_after = (
             [_input_file(file, description, schema) for file, description in files.items()]
             for files in (before, after)

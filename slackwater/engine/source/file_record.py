@@ -20,7 +20,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from slackwater.engine.source.changes import LogicalFile
-from slackwater.engine.source.commit_account import Arrival
+from slackwater.engine.source.dated_files import Arrival
 from slackwater.engine.source.deletion_vectors import VECTOR, DeletionVector
 from slackwater.pipelines.sources import COMMIT_TIME, COMMIT_VERSION
 from slackwater.tables.delta.folder import Folder

@@ -100,7 +100,7 @@ def check_new_rows(
     newer_reads: Sequence[ReadRange] = (),
 ) -> None:
     """Raise NewRowsNotKnown where nothing shows which rows from before `from_ms` are new since `before`."""
-    mixed_files = source.files_read_in_part(before, from_ms)
+    mixed_files = _files_read_in_part(source, before, from_ms)
     if mixed_files:
         raise _not_known(source, before, mixed_files, from_ms, "the file that they came in")
     if not source.is_certain_since(before, newer_reads):
@@ -121,6 +121,15 @@ def check_new_rows(
     missing_parts += source.new_parts(before, from_ms, arrival, newer_reads, are_whole=False)
     if missing_parts:
         raise _not_known(source, before, missing_parts, from_ms, "the file that they came in")
+
+
+def _files_read_in_part(source: PinnedSource, before: PinnedSource, from_ms: int) -> FilesWithBounds:
+    """The files that are dated as a whole, some rows of which runs before `from_ms` have read as they were
+    before; runs up to the version `before`.
+    """
+    files = [item for item in source.files_dated_as_a_whole() if item[1][0] < from_ms * 1000 <= item[1][1]]
+    recorded_files = source.record.files_at(before.version) if files and source.record is not None else None
+    return [(file, bounds) for file, bounds in files if file.path not in (recorded_files or {})]
 
 
 def notes_on_parts(source: PinnedSource, files: Iterable[InputFile]) -> list[str]:

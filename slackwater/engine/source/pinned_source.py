@@ -361,10 +361,6 @@ class PinnedSource:
         """Files with rows of several commits, undivided: they arrive at the end of their bounds."""
         return []
 
-    def files_read_in_part(self, before: "PinnedSource", from_ms: int) -> list[tuple[InputFile, Bounds]]:
-        """Such files whose rows runs before `from_ms`, up to the version `before`, have read in part."""
-        return []
-
     def name_in_log(self, column: str) -> str:
         """A column's name in the file list: mapped if Delta maps columns, except partition columns. The list
         knows no computed column; the name is then the one under which the pipeline records its arrivals.

@@ -2,10 +2,18 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
+from slackwater.engine.source.batches import read_columns
 from slackwater.engine.source.commit_account import CommitTimeMissing
-from tests.engine.source.commit_logs import CommitLog, arrivals_of
+from slackwater.engine.source.pinned_source import PinnedSource
+from slackwater.engine.source.pinning import CommitTimesNotReadable
+from slackwater.pipelines import COMMIT_TIME, DeltaSource
+from slackwater.pipelines.errors import PipelineError
+from tests.engine.source.commit_logs import CommitLog, arrivals_of, rows_of
+from tests.runs.world import moment
 
 
 @pytest.fixture
@@ -78,3 +86,67 @@ def test_a_commit_without_a_time_is_refused_with_what_to_write(log: CommitLog) -
     log.append(None, [2])
     with pytest.raises(CommitTimeMissing, match=r'commit 1 .* arrival_time="…"\.$'):
         _ = log.pin().actions
+
+
+def test_a_restored_version_has_the_arrivals_that_it_had(log: CommitLog) -> None:
+    log.append(1, [1, 2])
+    log.append(2, [3])
+    log.compact(3)
+    compacted_version = log.version
+    log.delete(4, 2)
+    DeltaTable(log.uri).restore(compacted_version)
+    log.stamp(5)
+    assert arrivals_of(log.pin()) == [(1, 1.0, 0), (2, 1.0, 0), (3, 2.0, 1)]
+
+
+def test_an_update_that_writes_a_file_again_brings_its_rows_again(log: CommitLog) -> None:
+    log.append(1, [1, 2])
+    log.append(2, [3])
+    DeltaTable(log.uri).update(predicate="row = 2", updates={"x": "x + 1"})
+    log.stamp(3)
+    assert arrivals_of(log.pin()) == [(1, 3.0, 2), (2, 3.0, 2), (3, 2.0, 1)]
+
+
+def test_partitions_of_the_table_are_read_from_files_that_it_lists_no_more(log: CommitLog) -> None:
+    log.append(1, [1, 2, 3], partition_by=["k"])
+    log.append(2, [4, 5])
+    log.compact(3)
+    source = log.pin()
+    assert arrivals_of(source) == [(1, 1.0, 0), (2, 1.0, 0), (3, 1.0, 0), (4, 2.0, 1), (5, 2.0, 1)]
+    files = [file for file, _ in source.files_with_bounds(COMMIT_TIME)]
+    tables = [read_columns(source.uri, file, source.schema, ("row", "k")) for file in files]
+    rows = [row for table in tables for row in table.to_pylist()]
+    assert {row["row"]: row["k"] for row in rows} == {1: "b", 2: "a", 3: "b", 4: "a", 5: "b"}
+
+
+def test_what_a_run_has_recorded_stays_when_the_log_is_lost(log: CommitLog) -> None:
+    log.append(1, [1, 2])
+    log.append(2, [3])
+    log.compact(3)
+    log.pin().record_files(COMMIT_TIME)
+    log.lose_log()
+    log.append(4, [4])
+    assert arrivals_of(log.pin()) == [(1, 1.0, 0), (2, 1.0, 0), (3, 2.0, 1), (4, 4.0, 3)]
+
+
+def test_a_column_of_that_name_is_read_as_any_other(tmp_path: Path) -> None:
+    log = CommitLog(tmp_path)
+    own = rows_of([1]).append_column(COMMIT_TIME, pa.array([moment(7)], pa.timestamp("us", tz="UTC")))
+    write_deltalake(log.uri, own)
+    assert type(log.pin()) is PinnedSource
+
+
+def test_a_source_that_only_spark_can_read_is_refused(log: CommitLog) -> None:
+    log.append(1, [1])
+    actions = log.actions(0)
+    for action in actions:
+        if "metaData" in action:
+            action["metaData"]["configuration"]["delta.columnMapping.mode"] = "id"
+    log.write(0, actions)
+    with pytest.raises(CommitTimesNotReadable, match=r'arrival_time="…"\.$'):
+        log.pin()
+
+
+def test_a_commit_version_is_no_source_partition() -> None:
+    with pytest.raises(PipelineError, match="source_partition is '_commit_version'"):
+        DeltaSource("t", event_time="e", arrival_time=COMMIT_TIME, source_partition="_commit_version")

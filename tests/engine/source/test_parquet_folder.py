@@ -1,6 +1,7 @@
 """What is recorded of a folder of Parquet files, and what its versions say has come, gone and changed."""
 
 import json
+import os
 import pickle
 import random
 from pathlib import Path
@@ -18,6 +19,7 @@ from slackwater.engine.source.parquet_folder import (
     folder_at,
     look_at_folder,
 )
+from slackwater.pipelines.sources import COMMIT_TIME, COMMIT_VERSION
 from slackwater.tables.delta.folder import Folder
 from slackwater.tables.errors import CommitConflict
 
@@ -189,3 +191,52 @@ def test_tasks_are_not_sent_the_record(place: FolderPlace) -> None:
     source = record(place)
     assert pickle.loads(pickle.dumps(source)).changes == ()
     assert source.changes
+
+
+def modify(place: FolderPlace, name: str, second: int) -> None:
+    """Have a file say that it was last modified at this second."""
+    os.utime(Path(place.uri) / name, (second, second))
+
+
+def arrivals_of_files(place: FolderPlace, version: int | None = None) -> dict[str, tuple[float, int]]:
+    """Path → (second at which it arrived, version of the list that has first had it)."""
+    source = (
+        look_at_folder(place, records=True, arrives_by_commit=True)
+        if version is None
+        else folder_at(place, version, arrives_by_commit=True)
+    )
+    assert source is not None
+    return {
+        file.path: (bounds[1] / 1_000_000, dict(file.partition)[COMMIT_VERSION])
+        for file, bounds in source.files_with_bounds(COMMIT_TIME)
+        if bounds is not None
+    }
+
+
+def test_a_file_arrives_when_it_was_modified_before_it_was_first_seen(place: FolderPlace) -> None:
+    write(place, "a.parquet", 1)
+    modify(place, "a.parquet", 100)
+    assert arrivals_of_files(place) == {"a.parquet": (100.0, 0)}
+    modify(place, "a.parquet", 150)  # touched: the same bytes
+    write(place, "b.parquet", 2)
+    modify(place, "b.parquet", 200)
+    assert arrivals_of_files(place) == {"a.parquet": (100.0, 0), "b.parquet": (200.0, 1)}
+    assert arrivals_of_files(place, 0) == {"a.parquet": (100.0, 0)}
+
+
+def test_a_copy_that_keeps_its_old_time_arrives_after_all_that_was_there(place: FolderPlace) -> None:
+    write(place, "a.parquet", 1)
+    modify(place, "a.parquet", 100)
+    arrivals_of_files(place)
+    write(place, "b.parquet", 2)
+    modify(place, "b.parquet", 50)
+    assert arrivals_of_files(place)["b.parquet"] == (100.000001, 1)
+
+
+def test_a_changed_file_arrives_again(place: FolderPlace) -> None:
+    write(place, "a.parquet", 1)
+    modify(place, "a.parquet", 100)
+    arrivals_of_files(place)
+    write(place, "a.parquet", 1, 2)
+    modify(place, "a.parquet", 300)
+    assert arrivals_of_files(place) == {"a.parquet": (300.0, 1)}

@@ -146,7 +146,14 @@ def account_of(
         files -= commit.added_files | (commit.rewrites if commit.rewritten_files else frozenset())
         files |= commit.removed_files | commit.rewritten_files
     descriptions = {**_descriptions_in(steps), **first_state.descriptions, **listed_files}
-    player = _Player(uri, folder, frozenset(listed_files), recorded_arrivals, first_state, descriptions)
+    player = _Player(
+        uri=uri,
+        folder=folder,
+        listed_files=frozenset(listed_files),
+        recorded_arrivals=recorded_arrivals,
+        first_state=first_state,
+        descriptions=descriptions,
+    )
     first_files = frozenset(player.arrivals)
     commits = tuple(player.play(step) for step in reversed(steps))
     return CommitAccount(

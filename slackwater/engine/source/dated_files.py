@@ -1,5 +1,5 @@
-"""The values in an account of commits: arrivals, files as the log describes them, groups of rewritten files. See
-`slackwater.engine.source.commit_account`.
+"""The values in an account of commits: arrivals, files as the log describes them, groups of rewritten files.
+See `slackwater.engine.source.commit_account`.
 """
 
 import json

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from slackwater.engine.nested_columns import (
     is_bytes,
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 
 _PLACEHOLDER = "__no_column"  # a table without columns has no number of rows
 _CANDIDATES = 4
-_FIRST_DAY, _LAST_DAY, _DAY_US = -719_162, 2_932_896, 86_400_000_000  # years 1 to 9999, as days since 1970
 _FITTING = (
     *(pa.types.is_boolean, pa.types.is_signed_integer, pa.types.is_float32, pa.types.is_float64),
     *(pa.types.is_decimal128, pa.types.is_string, pa.types.is_date32, pa.types.is_timestamp),
@@ -99,60 +97,45 @@ def values_of(expression: Expression, rows: pa.Table) -> Values:
 
 
 def values_of_all(expressions: Sequence[Expression], rows: pa.Table) -> list[Values]:
-    """The values of each expression, in one query unless a row fails."""
+    """The values of each expression; the rows are read once for all of them."""
     texts = [_text_of_values(expression, rows.schema) for expression in expressions]
-    try:
-        columns = _compute(texts, _as_duckdb_takes_it(expressions, rows)).columns
-    except _duckdb_error():
-        if len(expressions) == 1:
-            return [_values_where_rows_fail(expressions[0], rows)]
-        return [values_of(expression, rows) for expression in expressions]
     kinds = [_type_of(expression, rows.schema) for expression in expressions]
-    return [_of_the_calendar(_cast(column, kind), None) for column, kind in zip(columns, kinds, strict=True)]
-
-
-def _values_where_rows_fail(expression: Expression, rows: pa.Table) -> Values:
-    """A row that fails gives a null structure, a null value a structure that holds null. TRY lets some errors
-    pass, as that of an unknown time zone: the rows are halved until such a row is alone.
-    """
-    text, kind = _text_of_values(expression, rows.schema), _type_of(expression, rows.schema)
+    operands = _as_duckdb_takes_it(expressions, rows)
     try:
-        query = f"TRY(struct_pack(v := (\n{text}\n)))"
-        structures = _compute([query], _as_duckdb_takes_it([expression], rows)).column(0).combine_chunks()
+        columns = _compute(texts, operands).columns
+        return [Values(_cast(column, kind), None) for column, kind in zip(columns, kinds, strict=True)]
     except _duckdb_error():
-        if rows.num_rows == 1:
-            return Values(pa.chunked_array([pa.nulls(1, kind)]), np.ones(1, np.bool_))
-        middle = rows.num_rows // 2
-        halves = [
-            _values_where_rows_fail(expression, half) for half in (rows.slice(0, middle), rows.slice(middle))
-        ]
-        failures = [
-            np.zeros(len(half.column), np.bool_) if half.is_failed is None else half.is_failed
-            for half in halves
-        ]
-        chunks = [chunk for half in halves for chunk in half.column.chunks]
-        return Values(pa.chunked_array(chunks, kind), np.concatenate(failures))
-    values = pa.chunked_array([structures.flatten()[0]])
-    return _of_the_calendar(_cast(values, kind), np.asarray(structures.is_null()))
+        # A row that fails gives a null structure, a null value a structure that holds null.
+        attempts = [f"TRY(struct_pack(v := (\n{text}\n)))" for text in texts]
+    try:
+        structures = _compute(attempts, operands).columns
+    except _duckdb_error():
+        # TRY lets a few errors pass, as that of an unknown time zone.
+        if len(expressions) == 1:
+            return [_values_by_halves(expressions[0], rows)]
+        return [values_of(expression, rows) for expression in expressions]
+    return [_values_within(column, kind) for column, kind in zip(structures, kinds, strict=True)]
 
 
-def _of_the_calendar(column: pa.ChunkedArray, is_failed: npt.NDArray[np.bool_] | None) -> Values:
-    """The values; a date or time that is infinite or outside the years 1 to 9999 fails: many readers of the
-    tables have no such time.
-    """
-    if pa.types.is_timestamp(column.type):
-        first, last = _FIRST_DAY * _DAY_US, (_LAST_DAY + 1) * _DAY_US - 1
-    elif pa.types.is_date32(column.type):
-        first, last = _FIRST_DAY, _LAST_DAY
-    else:
-        return Values(column, is_failed)
-    numbers = column.cast(pa.int64() if pa.types.is_timestamp(column.type) else pa.int32())
-    bounds = pc.min_max(numbers)
-    if not bounds["min"].is_valid or (first <= bounds["min"].as_py() and bounds["max"].as_py() <= last):
-        return Values(column, is_failed)
-    is_outside = pc.or_(pc.less(numbers, first), pc.greater(numbers, last)).fill_null(False)
-    column = pc.if_else(is_outside, pa.scalar(None, column.type), column)
-    return Values(column, np.asarray(is_outside) if is_failed is None else is_failed | np.asarray(is_outside))
+def _values_within(structures: pa.ChunkedArray, kind: pa.DataType) -> Values:
+    structure = structures.combine_chunks()
+    column = pa.chunked_array([structure.flatten()[0]])
+    is_failed = np.asarray(structure.is_null()) if structure.null_count else None
+    return Values(_cast(column, kind), is_failed)
+
+
+def _values_by_halves(expression: Expression, rows: pa.Table) -> Values:
+    """The values where one row fails all of the rows, which are halved until it is alone."""
+    if rows.num_rows == 1:
+        column = pa.chunked_array([pa.nulls(1, _type_of(expression, rows.schema))])
+        return Values(column, np.ones(1, np.bool_))
+    middle = rows.num_rows // 2
+    halves = [values_of(expression, half) for half in (rows.slice(0, middle), rows.slice(middle))]
+    failures = [
+        np.zeros(len(half.column), np.bool_) if half.is_failed is None else half.is_failed for half in halves
+    ]
+    column = pa.chunked_array([chunk for half in halves for chunk in half.column.chunks])
+    return Values(column, np.concatenate(failures))
 
 
 @lru_cache(maxsize=1024)
@@ -214,12 +197,13 @@ def _pieces(expression: Expression, source: pa.Schema) -> Iterator[tuple[str, st
     """(each piece of the expression's text as written, as DuckDB gets it); bytes are decoded where read."""
     end = 0
     for use in expression.uses:
-        name = expression.text[use.start : use.end]
-        text = name if use.reader in READERS_OF_BYTES else text_of_bytes(name, type_read(use, source))
+        kind, end_of_name = type_read(use, source)
+        name = expression.text[use.start : end_of_name]
+        text = name if use.reader in READERS_OF_BYTES else text_of_bytes(name, kind)
         if text != name:
             yield (expression.text[end : use.start],) * 2
             yield name, f"TRY({text})" if use.reader == "TRY_CAST" else text
-            end = use.end
+            end = end_of_name
     yield (expression.text[end:],) * 2
 
 

@@ -29,18 +29,29 @@ def _is_list(kind: pa.DataType) -> bool:
     return any(is_kind(kind) for is_kind in _LISTS)
 
 
-def type_read(use: ColumnUse, source: pa.Schema) -> pa.DataType:
-    """The type of what `use` reads, against which there is no reason."""
-    kind = source.field(use.column).type
+def type_read(use: ColumnUse, source: pa.Schema) -> tuple[pa.DataType, int]:
+    """(the type of what `use` reads, against which there is no reason; the end of its name in the text). A
+    subscript that takes a part out of a value belongs to the name: the value's other parts are not read.
+    """
+    kind, end = source.field(use.column).type, use.end
     for name in use.fields:
         kind = _types_of(kind, name)[0]
-    return kind
+    for key, end_of_key in use.subscripts:
+        types = _types_of(kind, key)
+        if len(types) != 1:
+            break
+        kind, end = types[0], end_of_key
+    return kind, end
 
 
-def _types_of(kind: pa.DataType, name: str) -> list[pa.DataType]:
-    """The types of the fields of this name: one, or several that differ in case only. A map has each name."""
+def _types_of(kind: pa.DataType, name: str | int) -> list[pa.DataType]:
+    """The types of the parts of this name or number: one, or several fields that differ in case only. A map
+    has each name, a list each number.
+    """
     if pa.types.is_map(kind):
         return [kind.item_type]
+    if isinstance(name, int):
+        return [kind.value_type] if _is_list(kind) else []
     if not pa.types.is_struct(kind):
         return []
     fields = [kind.field(number) for number in range(kind.num_fields)]

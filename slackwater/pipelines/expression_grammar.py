@@ -8,7 +8,7 @@ alone (``range``), which one row could fill the memory with; and what leaves the
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from slackwater.pipelines.expression_database import is_time_zone, time_zones
 
@@ -110,7 +110,6 @@ _OPERATOR_NODES = frozenset(
         "COMPARE_NOT_IN",
         "OPERATOR_COALESCE",
         "OPERATOR_TRY",
-        "OPERATOR_TRY",
         "ARRAY_CONSTRUCTOR",
         "ARRAY_EXTRACT",
         "ARRAY_SLICE",
@@ -148,33 +147,54 @@ class NotAnExpression(ValueError):
         self.place, self.expected = place, expected
 
 
-def nodes_below(
-    value: Any, reader: str = "", parameters: frozenset[str] = frozenset()
-) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """(each node of a tree, what reads it: the name of a function or the kind of another node), parents
-    before their children. Extractions, as ``items[1]``, are no readers. References to parameters of lambdas,
-    whose names in lower case are `parameters`, are left out.
+class NodeInTree(NamedTuple):
+    """A node with what reads it (the name of a function, or the kind of another node; "" for the root), and
+    the subscripts around it: the key of each and the position, in bytes, at which it ends. An extraction, as
+    ``items[1]``, is no reader.
     """
-    if isinstance(value, list):
-        for item in value:
-            yield from nodes_below(item, reader, parameters)
-    elif isinstance(value, Mapping):
-        if "class" in value:
-            if value["class"] == "COLUMN_REF" and ascii_lower(value["column_names"][0]) in parameters:
-                return
-            yield value, reader
-            if _is_lambda(value):
-                yield from nodes_below(value["expr"], "LAMBDA", parameters | _parameters(value["lhs"]))
-                return
-            kind = _kind_of_reader(value, reader)
-            if kind in _EXTRACTIONS:
-                container, *others = value.get("children") or value.get("arguments") or [None]
-                yield from nodes_below(container, reader, parameters)
-                yield from nodes_below(others, kind, parameters)
-                return
-            reader = kind
-        for item in value.values():
-            yield from nodes_below(item, reader, parameters)
+
+    node: Mapping[str, Any]
+    reader: str = ""
+    subscripts: tuple[tuple[str | int, int], ...] = ()
+
+
+def nodes_below(place: NodeInTree, parameters: frozenset[str] = frozenset()) -> Iterator[NodeInTree]:
+    """Each node of a tree from `place` on, parents before their children. References to parameters of
+    lambdas, whose names in lower case are `parameters`, are left out.
+    """
+    node, reader, subscripts = place
+    if node["class"] == "COLUMN_REF" and ascii_lower(node["column_names"][0]) in parameters:
+        return
+    yield place
+    if _is_lambda(node):
+        yield from nodes_below(NodeInTree(node["expr"], "LAMBDA"), parameters | _parameters(node["lhs"]))
+        return
+    kind, children = _kind_of_reader(node, reader), list(_children(node))
+    if kind in _EXTRACTIONS and children:
+        key = _key(node)
+        around = () if key is None else ((key, node["query_location"] + node["query_location_length"]),)
+        container = NodeInTree(children.pop(0), reader, (*around, *subscripts) if around else ())
+        yield from nodes_below(container, parameters)
+    for child in children:
+        yield from nodes_below(NodeInTree(child, kind), parameters)
+
+
+def _children(value: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The nodes right below one, in their order."""
+    for below in value.values():
+        for item in below if isinstance(below, list) else [below]:
+            if isinstance(item, Mapping):
+                yield from [item] if "class" in item else _children(item)
+
+
+def _key(node: Mapping[str, Any]) -> str | int | None:
+    """The literal key of ``payload['user']`` or ``items[1]``."""
+    if node["type"] not in ("ARRAY_EXTRACT", "STRUCT_EXTRACT"):
+        return None
+    literal = node["children"][1].get("literal", {})
+    if literal.get("kind") == "STRING":
+        return str(literal["text"])
+    return int(literal["text"]) if literal.get("kind") == "INTEGER" else None
 
 
 def ascii_lower(name: str) -> str:

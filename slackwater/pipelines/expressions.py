@@ -17,6 +17,7 @@ from slackwater.pipelines.errors import PipelineError
 from slackwater.pipelines.expression_database import database, reserved_words
 from slackwater.pipelines.expression_grammar import (
     CLOCKS,
+    NodeInTree,
     NotAnExpression,
     check_node,
     makes_time_of_epoch,
@@ -35,8 +36,8 @@ _NOT_SAID = 2**63
 class ColumnUse(NamedTuple):
     """A place at which an expression reads a column of the table, or a field within one: its name, the
     characters [start, end) of the text that name it, what reads it (a function, or a kind of node, e.g.
-    ``OPERATOR_IS_NULL``; "" for the whole expression), and the fields, e.g. ("user", "id") for
-    ``payload.user.id``.
+    ``OPERATOR_IS_NULL``; "" for the whole expression), the fields, e.g. ("user", "id") for
+    ``payload.user.id``, and the literal subscripts that follow, e.g. ``[1]``, each with its end in the text.
     """
 
     column: str
@@ -44,6 +45,7 @@ class ColumnUse(NamedTuple):
     end: int
     reader: str
     fields: tuple[str, ...] = ()
+    subscripts: tuple[tuple[str | int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,7 @@ def _expression_in(text: str, tree: Mapping[str, Any]) -> Expression:
     if selects[0]["from_table"]["type"] != "EMPTY" or root.get("alias"):
         raise NotAnExpression(0, "one expression is expected, whose parentheses match")
     uses, epoch_places = [], []
-    for node, reader in nodes_below(root):
+    for node, reader, subscripts in nodes_below(NodeInTree(root)):
         place = _place(text, node)
         check_node(text, node, place, reader)
         if makes_time_of_epoch(node):
@@ -190,13 +192,28 @@ def _expression_in(text: str, tree: Mapping[str, Any]) -> Expression:
         if node["class"] == "COLUMN_REF":
             end = place_in_text(text, node["query_location"] + node["query_location_length"])
             column, *fields = node["column_names"]
-            uses.append(ColumnUse(column, place, end, reader, tuple(fields)))
+            keys = _without_parentheses(text, end, subscripts)
+            uses.append(ColumnUse(column, place, end, reader, tuple(fields), keys))
     return Expression(
         text,
         tuple(sorted(uses, key=lambda use: use.start)),
         min(epoch_places, default=None),
         makes_time_of_epoch(root),
     )
+
+
+def _without_parentheses(
+    text: str, start: int, subscripts: Sequence[tuple[str | int, int]]
+) -> tuple[tuple[str | int, int], ...]:
+    """The subscripts up to a parenthesis, as in ``(payload)['user']``, each with its end in the text."""
+    keys: list[tuple[str | int, int]] = []
+    for key, position in subscripts:
+        end = place_in_text(text, position)
+        if not text[start:end].lstrip().startswith(("[", ".")):
+            break
+        keys.append((key, end))
+        start = end
+    return tuple(keys)
 
 
 def _place(text: str, node: Mapping[str, Any]) -> int:

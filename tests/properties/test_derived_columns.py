@@ -16,8 +16,9 @@ from tests.properties.slices import pipeline_of, replay_pipeline
 from tests.properties.test_split_and_parallelism import cuts_of, left, multiset, replays
 
 DERIVE = {
-    "who": "key || CASE WHEN x < 0 THEN '-' ELSE '+' END",
-    "share": "12 / x",
+    "document": "to_json({'user': {'number': x}, 'tags': ['grün', key]})",
+    "who": "(document ->> '$.tags[1]') || CASE WHEN x < 0 THEN '-' ELSE '+' END",
+    "share": "12 / CAST(document -> 'user' AS STRUCT(number INTEGER)).number",
     "great_share": "abs(share) > 3",
 }
 WHERE = "row % 7 <> 3 AND key NOT LIKE '%2'"

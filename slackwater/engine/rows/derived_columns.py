@@ -9,7 +9,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from slackwater.engine.expressions import type_of, values_of
-from slackwater.engine.source.computed_columns import ExpressionFailure
+from slackwater.engine.source.computed_columns import ExpressionFailure, append_derivations
 from slackwater.pipelines import Pipeline
 from slackwater.pipelines.errors import PipelineError
 from slackwater.pipelines.expressions import Expression, parse_condition
@@ -47,16 +47,7 @@ def add_derived_columns(
     """(rows with derived columns, failures). A column that reads a failing one fails there, too, be it one of
     the source.
     """
-    failures = {failure.column: failure for failure in source_failures}
-    for column, expression in pipeline.derivations:
-        values, is_failed = values_of(expression, rows)
-        for name in expression.columns:
-            if name in failures:
-                is_failed = failures[name].rows if is_failed is None else is_failed | failures[name].rows
-        rows = rows.append_column(column, values)
-        if is_failed is not None:
-            failures[column] = ExpressionFailure(f"derive[{column!r}]", column, is_failed)
-    return rows, list(failures.values())
+    return append_derivations(pipeline.derivations, rows, source_failures)
 
 
 def failures_of_conditions(pipeline: Pipeline, rows: pa.Table) -> list[ExpressionFailure]:

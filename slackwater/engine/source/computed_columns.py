@@ -9,7 +9,7 @@ A computed column has its expression in the metadata of its field, as Delta keep
 a reader that has the schema gets the values. Knows nothing of pipelines, runs or which rows count.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.engine.expressions import is_time_without_zone, type_of, values_of
+from slackwater.engine.expressions import is_time_without_zone, type_of, values_of, values_of_all
 from slackwater.pipelines.errors import PipelineError
 from slackwater.pipelines.expressions import Expression, parse_expression, refuse
 from slackwater.pipelines.sources import ITEM, ITEM_NUMBER, Source
@@ -42,8 +42,8 @@ class ExpressionFailure:
     @property
     def reason(self) -> str:
         return (
-            f"{self.declaration} fails on this row: a value that can't be cast or computed, a number out of "
-            "range, or a division by zero"
+            f"{self.declaration} fails on this row: a value that can't be cast or computed, broken "
+            "JSON, bytes that are not UTF-8, a number out of range, or a division by zero"
         )
 
 
@@ -181,23 +181,51 @@ def compute(schema: pa.Schema, columns: Sequence[str], stored_rows: pa.Table) ->
         if text is not None:
             values = values_of(_expression_of(name, text), rows)
             rows = rows.set_column(rows.column_names.index(name), name, values.column)
-    failures: dict[str, ExpressionFailure] = {}
+    failures: list[ExpressionFailure] = []
     item_numbers = None
     if explodes(schema):
         rows, item_numbers, failures = _explode(schema, dependencies, rows)
-    for column in schema:
-        text = _text(column, _DERIVATION)
-        if text is None or column.name not in dependencies:
-            continue
-        expression = _expression_of(column.name, text)
-        values, is_failed = values_of(expression, rows)
-        for name in expression.columns:
-            if name in failures:
-                is_failed = failures[name].rows if is_failed is None else is_failed | failures[name].rows
-        rows = rows.append_column(column.name, values.cast(column.type))  # of several sources a wider one
-        if is_failed is not None:
-            failures[column.name] = ExpressionFailure(f"derive[{column.name!r}]", column.name, is_failed)
-    return ComputedRows(rows.select(columns), tuple(failures.values()), item_numbers)
+    texts = [(column.name, _text(column, _DERIVATION)) for column in schema if column.name in dependencies]
+    derivations = [(name, _expression_of(name, text)) for name, text in texts if text is not None]
+    rows, failures = append_derivations(derivations, rows, failures)
+    for name, _ in derivations:  # of several sources one may have a narrower type than their union
+        values = rows.column(name)
+        if values.type != schema.field(name).type:
+            rows = rows.set_column(rows.column_names.index(name), name, values.cast(schema.field(name).type))
+    return ComputedRows(rows.select(columns), tuple(failures), item_numbers)
+
+
+def append_derivations(
+    derivations: Sequence[tuple[str, Expression]], rows: pa.Table, failures: Iterable[ExpressionFailure]
+) -> tuple[pa.Table, list[ExpressionFailure]]:
+    """(the rows with a column for each derivation, `failures` and those of the derivations). A derivation
+    comes after those that it reads, and fails where one of its columns does.
+    """
+    by_column = {failure.column: failure for failure in failures}
+    for independent in _independent_derivations(derivations):
+        computed = values_of_all([expression for _, expression in independent], rows)
+        for (column, expression), (values, is_failed) in zip(independent, computed, strict=True):
+            for name in expression.columns:
+                if name in by_column:
+                    failed_rows = by_column[name].rows
+                    is_failed = failed_rows if is_failed is None else is_failed | failed_rows
+            rows = rows.append_column(column, values)
+            if is_failed is not None:
+                by_column[column] = ExpressionFailure(f"derive[{column!r}]", column, is_failed)
+    return rows, list(by_column.values())
+
+
+def _independent_derivations(
+    derivations: Sequence[tuple[str, Expression]],
+) -> Iterator[Sequence[tuple[str, Expression]]]:
+    """The derivations in their order, in sections of which none reads a column of its own section."""
+    start = 0
+    for number, (_, expression) in enumerate(derivations):
+        if not {column for column, _ in derivations[start:number]}.isdisjoint(expression.columns):
+            yield derivations[start:number]
+            start = number
+    if derivations:
+        yield derivations[start:]
 
 
 def _dependencies(schema: pa.Schema, columns: Iterable[str]) -> dict[str, None]:
@@ -214,7 +242,7 @@ def _dependencies(schema: pa.Schema, columns: Iterable[str]) -> dict[str, None]:
 
 def _explode(
     schema: pa.Schema, dependencies: Mapping[str, None], rows: pa.Table
-) -> tuple[pa.Table, Int64s, dict[str, ExpressionFailure]]:
+) -> tuple[pa.Table, Int64s, list[ExpressionFailure]]:
     """(a row for each item, and one for each list without items; the items' numbers; the failure)."""
     values, is_failed = values_of(_expression_of(ITEM, _list_text(schema)), rows)
     lists = values.combine_chunks()
@@ -231,8 +259,8 @@ def _explode(
     rows = rows.append_column(ITEM, items)
     rows = rows.append_column(ITEM_NUMBER, pa.array(numbers, mask=numbers == 0))
     if is_failed is None:
-        return rows, numbers, {}
-    return rows, numbers, {ITEM: ExpressionFailure("explode", ITEM, is_failed[parents])}
+        return rows, numbers, []
+    return rows, numbers, [ExpressionFailure("explode", ITEM, is_failed[parents])]
 
 
 def _list_text(schema: pa.Schema) -> str:

@@ -47,7 +47,7 @@ def add_derived_columns(
     """(rows with derived columns, failures). A column that reads a failing one fails there, too, be it one of
     the source.
     """
-    return append_derivations(pipeline.derivations, rows, source_failures)
+    return append_derivations(pipeline.derivations, rows, source_failures, {})
 
 
 def failures_of_conditions(pipeline: Pipeline, rows: pa.Table) -> list[ExpressionFailure]:

@@ -187,19 +187,19 @@ def compute(schema: pa.Schema, columns: Sequence[str], stored_rows: pa.Table) ->
         rows, item_numbers, failures = _explode(schema, dependencies, rows)
     texts = [(column.name, _text(column, _DERIVATION)) for column in schema if column.name in dependencies]
     derivations = [(name, _expression_of(name, text)) for name, text in texts if text is not None]
-    rows, failures = append_derivations(derivations, rows, failures)
-    for name, _ in derivations:  # of several sources one may have a narrower type than their union
-        values = rows.column(name)
-        if values.type != schema.field(name).type:
-            rows = rows.set_column(rows.column_names.index(name), name, values.cast(schema.field(name).type))
+    kinds = {column.name: column.type for column in schema}  # of several sources the wider types
+    rows, failures = append_derivations(derivations, rows, failures, kinds)
     return ComputedRows(rows.select(columns), tuple(failures), item_numbers)
 
 
 def append_derivations(
-    derivations: Sequence[tuple[str, Expression]], rows: pa.Table, failures: Iterable[ExpressionFailure]
+    derivations: Sequence[tuple[str, Expression]],
+    rows: pa.Table,
+    failures: Iterable[ExpressionFailure],
+    kinds: Mapping[str, pa.DataType],
 ) -> tuple[pa.Table, list[ExpressionFailure]]:
-    """(the rows with a column for each derivation, `failures` and those of the derivations). A derivation
-    comes after those that it reads, and fails where one of its columns does.
+    """(the rows with a column of its type in `kinds` for each derivation, `failures` and those of the
+    derivations). A derivation comes after those that it reads, and fails where one of its columns does.
     """
     by_column = {failure.column: failure for failure in failures}
     for independent in _independent_derivations(derivations):
@@ -209,7 +209,7 @@ def append_derivations(
                 if name in by_column:
                     failed_rows = by_column[name].rows
                     is_failed = failed_rows if is_failed is None else is_failed | failed_rows
-            rows = rows.append_column(column, values)
+            rows = rows.append_column(column, values.cast(kinds.get(column, values.type)))
             if is_failed is not None:
                 by_column[column] = ExpressionFailure(f"derive[{column!r}]", column, is_failed)
     return rows, list(by_column.values())

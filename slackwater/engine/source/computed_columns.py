@@ -203,8 +203,8 @@ def append_derivations(
     """
     by_column = {failure.column: failure for failure in failures}
     for independent in _independent_derivations(derivations):
-        computed = values_of_all([expression for _, expression in independent], rows)
-        for (column, expression), (values, is_failed) in zip(independent, computed, strict=True):
+        columns = values_of_all([expression for _, expression in independent], rows)
+        for (column, expression), (values, is_failed) in zip(independent, columns, strict=True):
             for name in expression.columns:
                 if name in by_column:
                     failed_rows = by_column[name].rows

@@ -192,8 +192,16 @@ def _expression_in(text: str, tree: Mapping[str, Any]) -> Expression:
         if node["class"] == "COLUMN_REF":
             end = place_in_text(text, node["query_location"] + node["query_location_length"])
             column, *fields = node["column_names"]
-            keys = _without_parentheses(text, end, subscripts)
-            uses.append(ColumnUse(column, place, end, reader, tuple(fields), keys))
+            uses.append(
+                ColumnUse(
+                    column=column,
+                    start=place,
+                    end=end,
+                    reader=reader,
+                    fields=tuple(fields),
+                    subscripts=_without_parentheses(text, end, subscripts),
+                )
+            )
     return Expression(
         text,
         tuple(sorted(uses, key=lambda use: use.start)),

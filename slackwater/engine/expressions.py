@@ -20,9 +20,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from slackwater.engine.json_fields import share_json_fields, with_fields
 from slackwater.engine.nested_columns import (
     is_bytes,
+    quoted,
     reason_against,
     text_of_bytes,
     type_read,
@@ -31,7 +34,14 @@ from slackwater.engine.nested_columns import (
 from slackwater.pipelines.errors import PipelineError
 from slackwater.pipelines.expression_database import connect
 from slackwater.pipelines.expression_grammar import READERS_OF_BYTES
-from slackwater.pipelines.expressions import Expression, parse_expression, place_in_text, query_of, refuse
+from slackwater.pipelines.expressions import (
+    EMPTY,
+    Expression,
+    parse_expression,
+    place_in_text,
+    query_of,
+    refuse,
+)
 from slackwater.tables.schemas import TIME
 
 if TYPE_CHECKING:
@@ -55,6 +65,13 @@ class Values(NamedTuple):
 
     column: pa.ChunkedArray
     is_failed: npt.NDArray[np.bool_] | None
+
+    def failing_also(self, rows: npt.NDArray[np.bool_]) -> "Values":
+        """The values where also `rows` fail."""
+        if not rows.any():
+            return self
+        column = pc.if_else(pa.array(rows), pa.scalar(None, self.column.type), self.column)
+        return Values(column, rows if self.is_failed is None else self.is_failed | rows)
 
 
 def type_of(
@@ -98,23 +115,34 @@ def values_of(expression: Expression, rows: pa.Table) -> Values:
 
 def values_of_all(expressions: Sequence[Expression], rows: pa.Table) -> list[Values]:
     """The values of each expression; the rows are read once for all of them."""
-    texts = [_text_of_values(expression, rows.schema) for expression in expressions]
+    sharing, fields = share_json_fields(tuple(expressions), rows.schema)
+    schema = with_fields(rows.schema, fields)
+    texts = [_text_of_values(expression, schema) for expression in sharing]
     kinds = [_type_of(expression, rows.schema) for expression in expressions]
     operands = _as_duckdb_takes_it(expressions, rows)
     try:
-        columns = _compute(texts, operands).columns
+        columns = _compute(texts, operands, {one.name: one.text for one in fields}).columns
         return [Values(_cast(column, kind), None) for column, kind in zip(columns, kinds, strict=True)]
     except _duckdb_error():
         # A row that fails gives a null structure, a null value a structure that holds null.
         attempts = [f"TRY(struct_pack(v := (\n{text}\n)))" for text in texts]
+    # A text that is no JSON has no list of fields.
+    attempts += [f"{one.name} IS NULL AND {quoted(one.column)} IS NOT NULL" for one in fields]
     try:
-        structures = _compute(attempts, operands).columns
+        columns = _compute(attempts, operands, {one.name: f"TRY({one.text})" for one in fields}).columns
     except _duckdb_error():
         # TRY lets a few errors pass, as that of an unknown time zone.
         if len(expressions) == 1:
             return [_values_by_halves(expressions[0], rows)]
         return [values_of(expression, rows) for expression in expressions]
-    return [_values_within(column, kind) for column, kind in zip(structures, kinds, strict=True)]
+    values = [_values_within(column, kind) for column, kind in zip(columns[: len(kinds)], kinds, strict=True)]
+    for one, is_no_json in zip(fields, columns[len(kinds) :], strict=True):
+        mask = np.asarray(is_no_json)
+        values = [
+            value.failing_also(mask) if one.name in expression.columns else value
+            for value, expression in zip(values, sharing, strict=True)
+        ]
+    return values
 
 
 def _values_within(structures: pa.ChunkedArray, kind: pa.DataType) -> Values:
@@ -216,11 +244,12 @@ def _place_as_written(expression: Expression, source: pa.Schema, place: int) -> 
     return start
 
 
-def _compute(texts: Sequence[str], rows: pa.Table) -> pa.Table:
+def _compute(texts: Sequence[str], rows: pa.Table, more_columns: Mapping[str, str] = EMPTY) -> pa.Table:
+    """The values of each text on `rows`, which have `more_columns`, each computed by its text, besides."""
     connection = _connection()
     connection.register("rows", rows)
     try:
-        return connection.sql(query_of(*texts)).to_arrow_table()
+        return connection.sql(query_of(*texts, more_columns=more_columns)).to_arrow_table()
     finally:
         connection.unregister("rows")
 

@@ -132,7 +132,7 @@ def text_of_bytes(text: str, kind: pa.DataType, depth: int = 0) -> str:
     item = f"__item{depth}"
     if pa.types.is_struct(kind):
         fields = [
-            f"{_quoted(field.name)} := {text_of_bytes(f'({text}).{_quoted(field.name)}', field.type, depth)}"
+            f"{quoted(field.name)} := {text_of_bytes(f'({text}).{quoted(field.name)}', field.type, depth)}"
             for field in (kind.field(number) for number in range(kind.num_fields))
         ]
         return f"(CASE WHEN {text} IS NOT NULL THEN struct_pack({', '.join(fields)}) END)"
@@ -174,5 +174,5 @@ def _holds_bytes(kind: pa.DataType) -> bool:
     return any(is_bytes(child) or _holds_bytes(child) for child in children)
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
+from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
 
 from slackwater.pipelines.errors import PipelineError
@@ -29,6 +30,7 @@ _COMPARISON = re.compile(
     rf"\s*(?P<column>{_NAME.pattern}|\"(?:[^\"]|\"\")+\")\s*(=|<>|!=|<=?|>=?)\s*"
     r"('[^']*'|-?\d+(\.\d+)?)\s*"
 )
+EMPTY: Mapping[str, str] = MappingProxyType({})
 _OPENING = "SELECT (\n"
 _NOT_SAID = 2**63
 
@@ -149,12 +151,15 @@ def refuse(subject: str, declaration: str, text: str, place: int, expected: str)
     )
 
 
-def query_of(*texts: str) -> str:
-    """The query of the values of each text, in columns of that order, from a table `rows`. Within the query
-    the table has a name that no column has: ``rows.id`` is the field of a column `rows`.
+def query_of(*texts: str, more_columns: Mapping[str, str] = EMPTY) -> str:
+    """The query of the values of each text, in columns of that order, from a table `rows`, to which
+    `more_columns`, by name, are added. Within the query the table has a name that no column has: ``rows.id``
+    is the field of a column `rows`.
     """
     columns = [f"(\n{text}\n) AS __{number}" for number, text in enumerate(texts)]
-    return f"SELECT {', '.join(columns)} FROM rows AS __rows"
+    added_columns = "".join(f", {text} AS {name}" for name, text in more_columns.items())
+    table = f"(SELECT *{added_columns} FROM rows)" if more_columns else "rows"
+    return f"SELECT {', '.join(columns)} FROM {table} AS __rows"
 
 
 def place_in_text(text: str, position: int) -> int:

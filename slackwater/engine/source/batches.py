@@ -104,13 +104,13 @@ def read_computed(
     the file's footer again; `first_rows` reads no more than so many stored rows.
     """
     names = stored_names(schema, columns)
-    stored_rows = _read_stored(
+    stored_rows = read_stored(
         uri, file, schema, names, row_groups=row_groups, metadata=metadata, first_rows=first_rows
     )
     return compute(schema, columns, stored_rows)
 
 
-def _read_stored(
+def read_stored(
     uri: str,
     file: InputFile,
     schema: pa.Schema,
@@ -118,8 +118,9 @@ def _read_stored(
     *,
     row_groups: Sequence[int] | None,
     metadata: pq.FileMetaData | None,
-    first_rows: int | None,
+    first_rows: int | None = None,
 ) -> pa.Table:
+    """Stored `columns`, in that order, of the rows that `read_computed` reads."""
     partition = dict(file.partition)
     stored_names = {name: name_in_files(schema.field(name)) for name in columns}
     data = open_verified(uri, filesystem(uri), file.path, metadata, coerce_int96_timestamp_unit="us")

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.engine.source.batches import SourceBatch, name_in_files, read_columns, read_computed
-from slackwater.engine.source.computed_columns import explodes, is_computed
+from slackwater.engine.source.batches import SourceBatch, name_in_files, read_computed, read_stored
+from slackwater.engine.source.computed_columns import compute, explodes, is_computed, stored_names
 from slackwater.engine.source.deletion_vectors import hidden_rows
 from slackwater.engine.source.files import ColumnStatistics, InputFile
 from slackwater.tables.delta.parquet import damaged_file, open_verified
@@ -194,14 +194,15 @@ class SourceFile:
         read_positions = distinct_values(owners)
         sizes = np.array([self._sizes[groups[owner]] for owner in read_positions], np.int64)
         shifts = np.cumsum(sizes) - sizes  # where each of them begins in the table that is read
-        table = read_columns(
+        stored_rows = read_stored(
             self.uri,
             self.file,
             self.schema,
-            columns,
+            stored_names(self.schema, columns),
             row_groups=[groups[owner] for owner in read_positions],
             metadata=self._metadata,
         )
         begins = ends[read_positions] - sizes
         place = np.searchsorted(read_positions, owners)
-        return table.take(pa.array(positions - begins[place] + shifts[place]))
+        rows = stored_rows.take(pa.array(positions - begins[place] + shifts[place]))
+        return compute(self.schema, columns, rows).rows

@@ -55,11 +55,13 @@ class ComputedRows:
         failures: of expressions that the rows' columns depend on; their values are null there.
         item_numbers: for each row of a source that is exploded, the number of the item in its list, from 1; 0
             for a row whose list is empty or null. None where nothing is exploded.
+        stored_rows: the stored columns that were read for them; None where these are `rows`.
     """
 
     rows: pa.Table
     failures: tuple[ExpressionFailure, ...] = ()
     item_numbers: Int64s | None = None
+    stored_rows: pa.Table | None = None
 
 
 def schema_with_computed_columns(source: Source, stored: pa.Schema) -> pa.Schema:
@@ -189,7 +191,7 @@ def compute(schema: pa.Schema, columns: Sequence[str], stored_rows: pa.Table) ->
     derivations = [(name, _expression_of(name, text)) for name, text in texts if text is not None]
     kinds = {column.name: column.type for column in schema}  # of several sources the wider types
     rows, failures = append_derivations(derivations, rows, failures, kinds)
-    return ComputedRows(rows.select(columns), tuple(failures), item_numbers)
+    return ComputedRows(rows.select(columns), tuple(failures), item_numbers, stored_rows)
 
 
 def append_derivations(

@@ -98,7 +98,14 @@ class SourceFile:
             computed_rows = read_computed(
                 self.uri, file, self.schema, eager, row_groups=groups, metadata=self._metadata
             )
-            full_rows = None if len(eager) == len(columns) else partial(self.rows, tuple(columns), groups)
+            rows_at_hand = (
+                computed_rows.rows if computed_rows.stored_rows is None else computed_rows.stored_rows
+            )
+            full_rows = (
+                None
+                if len(eager) == len(columns)
+                else partial(self.rows, tuple(columns), groups, rows_at_hand=rows_at_hand)
+            )
             yield SourceBatch(
                 rows=computed_rows.rows,
                 failures=computed_rows.failures,
@@ -186,9 +193,29 @@ class SourceFile:
             yield piece
 
     def rows(
+        self,
+        columns: Sequence[str],
+        groups: Sequence[int],
+        positions: npt.NDArray[np.int64],
+        rows_at_hand: pa.Table | None = None,
+    ) -> pa.Table:
+        """`columns` of the rows at ascending `positions`, counted from the first of `groups`. Stored columns
+        that `rows_at_hand`, all rows of these groups, have are not read again.
+        """
+        names = stored_names(self.schema, columns)
+        names_at_hand = set(() if rows_at_hand is None else rows_at_hand.column_names)
+        tables = []
+        if rows_at_hand is not None:
+            table = rows_at_hand.select([name for name in names if name in names_at_hand])
+            tables.append(table.take(pa.array(positions)))
+        if other_names := [name for name in names if name not in names_at_hand]:
+            tables.append(self._stored_rows(other_names, groups, positions))
+        rows = pa.table({name: table.column(name) for table in tables for name in table.column_names})
+        return compute(self.schema, columns, rows).rows
+
+    def _stored_rows(
         self, columns: Sequence[str], groups: Sequence[int], positions: npt.NDArray[np.int64]
     ) -> pa.Table:
-        """`columns` of the rows at ascending `positions`, counted from the first of `groups`."""
         ends = np.cumsum([self._sizes[number] for number in groups])
         owners = np.searchsorted(ends, positions, side="right")
         read_positions = distinct_values(owners)
@@ -198,11 +225,10 @@ class SourceFile:
             self.uri,
             self.file,
             self.schema,
-            stored_names(self.schema, columns),
+            columns,
             row_groups=[groups[owner] for owner in read_positions],
             metadata=self._metadata,
         )
         begins = ends[read_positions] - sizes
         place = np.searchsorted(read_positions, owners)
-        rows = stored_rows.take(pa.array(positions - begins[place] + shifts[place]))
-        return compute(self.schema, columns, rows).rows
+        return stored_rows.take(pa.array(positions - begins[place] + shifts[place]))

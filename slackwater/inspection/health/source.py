@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from slackwater.engine.source.files import NOWHERE, files_with_bounds
 from slackwater.engine.source.pinned_source import PinnedSource
-from slackwater.engine.source.pinning import pin
+from slackwater.engine.source.pinning import pin, place_of
 from slackwater.errors import SlackwaterError
 from slackwater.inspection.health.findings import (
     LEAST_HISTORY,
@@ -56,7 +56,7 @@ class SourceLogs:
         """Each source at its newest version, without rows that count as never written."""
         ledger, warehouse = self.subject.tables.ledger, self.subject.warehouse
         pinned_sources = (
-            (source, pin(source, warehouse.source(source.table), may_be_empty=True))
+            (source, pin(source, place_of(warehouse, self.declaration, source), may_be_empty=True))
             for source in self.declaration.sources
             if isinstance(source, DeltaSource)
         )

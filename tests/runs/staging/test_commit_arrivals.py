@@ -2,19 +2,25 @@
 such a column, with the hour of the commit in it.
 """
 
+import os
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from slackwater.engine.source.pinned_source import NewRowsNotKnown, SourceRewritten
-from slackwater.pipelines import COMMIT_TIME, DeltaSource
+from slackwater.pipelines import COMMIT_TIME, DeltaSource, ParquetSource
+from slackwater.runs.lineage import catch_up
 from tests.engine.source.commit_logs import CommitLog
-from tests.runs.world import DAILY, SCHEMA, Event, World, multiset
+from tests.runs.world import DAILY, SCHEMA, Event, World, ms, multiset
 
 BY_COLUMN = replace(DAILY, source=DeltaSource("t", event_time="e", arrival_time="a", order_by="row"))
 BY_COMMIT = replace(DAILY, source=DeltaSource("t", event_time="e", arrival_time=COMMIT_TIME, order_by="row"))
@@ -149,3 +155,97 @@ def test_the_record_keeps_arrivals_when_the_log_has_lost_the_commits(table: Tabl
     table.bring(51, 7)
     world.run(72)
     assert [row.rows_read for row in world.ledger.live_runs(world.main)] == [3, 2, 2]
+
+
+@pytest.mark.parametrize("by_commit", [(True, True), (True, False), (False, True)])
+def test_sources_of_a_union_may_arrive_by_commit_all_or_some(
+    tmp_path: Path, by_commit: tuple[bool, bool]
+) -> None:
+    tables = [Table(tmp_path / name) for name in ("one", "two")]
+
+    def world(name: str, by_commit: tuple[bool, ...]) -> World:
+        sources = [
+            DeltaSource(
+                table.uri,
+                name=f"s{number}",
+                event_time="e",
+                arrival_time=COMMIT_TIME if is_by_commit else "a",
+                order_by="row",
+                # Its own column of this name would be a second one beside the arrival of the first source.
+                rename={"a": "unread"} if by_commit == (False, True) and is_by_commit else {},
+            )
+            for number, (table, is_by_commit) in enumerate(zip(tables, by_commit, strict=True))
+        ]
+        return World(tmp_path / name, replace(DAILY, source=sources))
+
+    tables[0].bring(2, 1, 2, 3)
+    tables[1].bring(3, 4, 5)
+    union = world("w", by_commit)
+    union.run(24)
+    for number, table in enumerate(tables):
+        table.bring(30 + number, 6 + 2 * number, 7 + 2 * number)
+        table.compact(40)
+    union.run(48)
+    assert [row.rows_read for row in union.ledger.live_runs(union.main)] == [5, 4]
+    columns = world("c", (False, False))
+    columns.run(48, slice_=timedelta(hours=48))
+    assert left(union) == left(columns)
+
+
+def test_files_of_a_folder_arrive_when_they_were_first_seen(tmp_path: Path) -> None:
+    source = ParquetSource("landing", event_time="e", arrival_time=COMMIT_TIME, order_by="row")
+    world = World(tmp_path / "w", replace(DAILY, source=source))
+    folder = Path(world.place())
+    folder.mkdir(parents=True)
+
+    def bring(name: str, hour: float, modified: float, *rows: int) -> None:
+        values = [Event(hour, hour, number).values() for number in rows]
+        pq.write_table(pa.Table.from_pylist(values, schema=SCHEMA), folder / name)
+        os.utime(folder / name, (ms(modified) / 1000, ms(modified) / 1000))
+
+    bring("a.parquet", 2, 2, 1, 2)
+    bring("b.parquet", 30, 30, 3)
+    world.run(24)
+    os.utime(folder / "a.parquet", (ms(40) / 1000, ms(40) / 1000))
+    bring("c.parquet", 31, 1, 4)  # a copy that keeps its old time
+    world.run(48)
+    assert [row.rows_read for row in world.ledger.live_runs(world.main)] == [2, 2]
+    assert sum(row.rows_folded for row in world.ledger.live_runs(world.main)) == 0
+
+
+@pytest.mark.slow
+@settings(max_examples=12, deadline=None)
+@given(st.data())
+def test_any_cuts_and_parallelism_leave_what_one_run_by_a_column_leaves(data: st.DataObject) -> None:
+    """P1 and P2 over appends, OPTIMIZE, VACUUM and deletion vectors on rows that no run has read."""
+    with TemporaryDirectory() as folder:
+        table, hour, count = Table(Path(folder) / "source"), 0, 0
+        world = world_of(Path(folder) / "w", table)
+        end, unread = 0, set[int]()
+        for _ in range(data.draw(st.integers(2, 4))):
+            for _ in range(data.draw(st.integers(1, 4))):
+                hour += data.draw(st.integers(1, 9))
+                kind = data.draw(st.sampled_from(["bring", "bring", "rewrite", "hide"])) if count else "bring"
+                if kind == "bring":
+                    numbers = range(count + 1, count + data.draw(st.integers(1, 4)) + 1)
+                    count = numbers[-1]
+                    table.bring(hour, *numbers)
+                    if numbers[0] == 1:
+                        table.with_vectors()
+                    unread |= set(numbers)
+                elif kind == "rewrite":
+                    table.rewrite(hour, data.draw(st.lists(st.integers(0, 4), min_size=1)))
+                elif deletable_rows := sorted(unread - {1}):  # an empty source is refused
+                    number = data.draw(st.sampled_from(deletable_rows))
+                    unread.remove(number)
+                    table.hide(hour, number)
+            hour += 1
+            end = max(end + 1, hour)
+            runner = replace(world.runner(), ranges=data.draw(st.integers(1, 4)))
+            request = catch_up.CatchUpRequest("daily", ms(end), everything=True)
+            catch_up.CatchUp(request, lambda runner=runner: runner, world.said.append).run()
+            unread.clear()
+            hour = end
+            if data.draw(st.booleans()):
+                table.vacuum(hour)
+        assert left(world) == by_column(Path(folder) / "c", table, end)

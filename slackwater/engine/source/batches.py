@@ -15,6 +15,7 @@ from slackwater.engine.source.computed_columns import (
     ExpressionFailure,
     compute,
     stored_names,
+    type_as_stored,
 )
 from slackwater.engine.source.deletion_vectors import hidden_rows
 from slackwater.engine.source.files import ColumnStatistics, InputFile
@@ -141,13 +142,14 @@ def read_stored(
         else:
             table = _first_rows(parquet, groups, names_to_read, first_rows)
         is_visible = visible_rows(uri, file, parquet.metadata, groups)
+        local_times = _local_times(parquet)
     count = table.num_rows
     if is_visible is not None:
         is_visible = is_visible[:count]
         table, count = table.filter(pa.array(is_visible)), int(np.count_nonzero(is_visible))
     arrays = []
     for name in columns:
-        kind = schema.field(name).type
+        kind = type_as_stored(schema.field(name), stored_names[name] in local_times)
         if name in partition:
             arrays.append(pa.chunked_array([pa.repeat(pa.scalar(partition[name], kind), count)]))
         elif stored_names[name] in table.column_names:
@@ -155,6 +157,17 @@ def read_stored(
         else:  # a column that was added to the table after the file was written
             arrays.append(pa.chunked_array([pa.nulls(count, kind)]))
     return pa.table(arrays, names=list(columns))
+
+
+def _local_times(parquet: pq.ParquetFile) -> set[str]:
+    """The columns of times without a zone. INT96, which says nothing of zones, is UTC, as Spark writes it."""
+    columns = (parquet.metadata.schema.column(place) for place in range(parquet.metadata.num_columns))
+    moments = {column.path for column in columns if column.physical_type == "INT96"}
+    return {
+        field.name
+        for field in parquet.schema_arrow
+        if pa.types.is_timestamp(field.type) and field.type.tz is None and field.name not in moments
+    }
 
 
 def _first_rows(

@@ -27,6 +27,8 @@ from slackwater.tables.schemas import TIME
 Booleans = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
 _ZONE, _ITEMS, _DERIVATION = b"slackwater.zone", b"slackwater.explode", b"slackwater.derive"
+_ZONE_BY_FILE = b"slackwater.zone_by_file"  # each file says whether its times have a zone
+_LOCAL_TIME = pa.timestamp("us")
 
 
 @dataclass(frozen=True)
@@ -64,15 +66,21 @@ class ComputedRows:
     stored_rows: pa.Table | None = None
 
 
-def schema_with_computed_columns(source: Source, stored: pa.Schema) -> pa.Schema:
-    """The stored columns, and the computed ones that `source` declares.
+def schema_with_computed_columns(
+    source: Source, stored: pa.Schema, *, files_say_zone: bool = False
+) -> pa.Schema:
+    """The stored columns, and the computed ones that `source` declares. `files_say_zone`: whether times of
+    `stored` have a zone in some files and none in others.
 
     Raises:
         PipelineError: an expression does not suit the stored columns, or a column of its name is there.
     """
     if not (source.derive or source.zone or source.explode):
         return stored
-    return _schema(source.subject, source.derivations, source.zone, source.explosion, stored)
+    schema = stored
+    if source.zone is not None:
+        schema = pa.schema([_in_zone(column, source.zone, by_file=files_say_zone) for column in stored])
+    return _schema(source.subject, source.derivations, source.zone, source.explosion, schema)
 
 
 @lru_cache(maxsize=256)
@@ -84,8 +92,6 @@ def _schema(
     stored: pa.Schema,
 ) -> pa.Schema:
     schema = stored
-    if zone is not None:
-        schema = pa.schema([_in_zone(column, zone) for column in schema])
     if explosion is not None:
         for name in (ITEM, ITEM_NUMBER):
             _refuse_taken_name(subject, "explode", name, schema)
@@ -137,13 +143,21 @@ def _refuse_taken_name(subject: str, declaration: str, name: str, schema: pa.Sch
         )
 
 
-def _in_zone(column: pa.Field, zone: str) -> pa.Field:
+def _in_zone(column: pa.Field, zone: str, *, by_file: bool) -> pa.Field:
     """A column whose times are of a zone, read as moments; any other column as it is."""
-    if not pa.types.is_timestamp(column.type) or column.type.tz is not None:
+    if not pa.types.is_timestamp(column.type) or (column.type.tz is not None and not by_file):
         return column
     name = column.name.replace('"', '""')
     text = f"TRY(timezone('{zone}', timezone('UTC', \"{name}\")))"  # stored times are read as if of UTC
-    return pa.field(column.name, TIME, metadata={**(column.metadata or {}), _ZONE: text})
+    metadata = {**(column.metadata or {}), _ZONE: text, **({_ZONE_BY_FILE: ""} if by_file else {})}
+    return pa.field(column.name, TIME, metadata=metadata)
+
+
+def type_as_stored(column: pa.Field, is_local_in_file: bool) -> pa.DataType:
+    """The type that the values of a stored column are read as; those that are of the source's zone have none."""
+    metadata = column.metadata or {}
+    is_local = _ZONE in metadata and (is_local_in_file or _ZONE_BY_FILE not in metadata)
+    return _LOCAL_TIME if is_local else column.type
 
 
 def is_computed(column: pa.Field) -> bool:
@@ -180,7 +194,7 @@ def compute(schema: pa.Schema, columns: Sequence[str], stored_rows: pa.Table) ->
     rows = stored_rows
     for name in rows.column_names:
         text = _text(schema.field(name), _ZONE)
-        if text is not None:
+        if text is not None and rows.schema.field(name).type == _LOCAL_TIME:
             values = values_of(_expression_of(name, text), rows)
             rows = rows.set_column(rows.column_names.index(name), name, values.column)
     failures: list[ExpressionFailure] = []

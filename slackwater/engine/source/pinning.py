@@ -154,7 +154,7 @@ def _checked_folder(
             "nothing to replay yet. Write some into it, then repeat the command.",
             uri=pinned_source.uri,
         )
-    schema = schema_with_computed_columns(source, pinned_source.schema)
+    schema = schema_with_computed_columns(source, pinned_source.schema, files_say_zone=True)
     if schema is pinned_source.schema:
         return pinned_source
     computing = replace(pinned_source, schema=schema)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from slackwater.engine.source.batches import SourceBatch
-from slackwater.engine.source.computed_columns import compute, is_computed, stored_names
+from slackwater.engine.source.computed_columns import compute, is_computed, stored_names, type_as_stored
 from slackwater.engine.source.files import InputFile
 from slackwater.engine.source.scan import Batches, SliceScan
 from slackwater.engine.transport import task_errors
@@ -274,7 +274,9 @@ def _batches_of_scan(
 ) -> Batches:
     """Batches with `columns` of rows that Spark has scanned: of the slice, or of files with unread rows."""
     for table in tables:
-        stored_schema = pa.schema([schema.field(name) for name in table.column_names])
+        stored_schema = pa.schema(
+            [(name, type_as_stored(schema.field(name), is_local_in_file=True)) for name in table.column_names]
+        )
         computed_rows = compute(schema, columns, table.combine_chunks().cast(stored_schema))
         yield SourceBatch(
             computed_rows.rows,

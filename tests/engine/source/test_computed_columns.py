@@ -5,17 +5,21 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.engine.source.batches import read_columns
 from slackwater.engine.source.computed_columns import (
     compute,
     description,
     schema_with_computed_columns,
     stored_names,
 )
-from slackwater.pipelines import DeltaSource
+from slackwater.engine.source.parquet_folder import FolderPlace
+from slackwater.engine.source.pinning import pin
+from slackwater.pipelines import DeltaSource, ParquetSource
 from slackwater.pipelines.errors import PipelineError
 from tests.properties.search import searched
 
@@ -196,3 +200,21 @@ def test_columns_that_can_not_be_computed_are_refused(declarations, text):
 def test_a_zone_that_is_none_is_refused():
     with pytest.raises(PipelineError, match=r"zone: .*Mars/Olympus"):
         declared(zone="Mars/Olympus")
+
+
+def test_each_file_of_a_folder_says_whether_its_times_have_a_zone(tmp_path):
+    local, moment = datetime.fromisoformat("2025-07-01T12:00"), datetime(2025, 7, 1, 10, tzinfo=UTC)
+    kinds = {"local": NAIVE, "moment": pa.timestamp("us", tz="UTC"), "spark": pa.timestamp("ns")}
+    for name, kind in kinds.items():
+        at = local if name == "local" else moment.replace(tzinfo=None if name == "spark" else UTC)
+        rows = pa.table({"at": pa.array([at, None], kind), "file": [name, name]})
+        pq.write_table(rows, tmp_path / f"{name}.parquet", use_deprecated_int96_timestamps=name == "spark")
+    folder = ParquetSource(str(tmp_path), event_time="at", arrival_time="at", zone="Europe/Berlin")
+    pinned = pin(folder, FolderPlace(str(tmp_path), str(tmp_path / "_record")))
+    assert pinned.schema.field("at").type == pa.timestamp("us", tz="UTC")
+    files = [file for file, _ in pinned.files_with_bounds("at")]
+    for file, bounds in pinned.files_with_bounds("at"):
+        values = read_columns(pinned.uri, file, pinned.schema, ["at"]).column("at").to_pylist()
+        assert values == [moment, None], file.path
+        assert bounds == (1751364000000000, 1751364000000000)
+    assert len(files) == len(kinds)

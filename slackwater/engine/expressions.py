@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.engine.json_fields import share_json_fields, with_fields
+from slackwater.engine.json_fields import JsonFields, share_json_fields, with_fields
 from slackwater.engine.nested_columns import (
     is_bytes,
     quoted,
@@ -115,21 +115,21 @@ def values_of(expression: Expression, rows: pa.Table) -> Values:
 
 def values_of_all(expressions: Sequence[Expression], rows: pa.Table) -> list[Values]:
     """The values of each expression; the rows are read once for all of them."""
-    sharing, fields = share_json_fields(tuple(expressions), rows.schema)
-    schema = with_fields(rows.schema, fields)
-    texts = [_text_of_values(expression, schema) for expression in sharing]
     kinds = [_type_of(expression, rows.schema) for expression in expressions]
     operands = _as_duckdb_takes_it(expressions, rows)
+    sharing, fields = share_json_fields(tuple(expressions), rows.schema)
+    texts = _texts_of_values(sharing, rows.schema, fields)
     try:
         columns = _compute(texts, operands, {one.name: one.text for one in fields}).columns
         return [Values(_cast(column, kind), None) for column, kind in zip(columns, kinds, strict=True)]
     except _duckdb_error():
-        # A row that fails gives a null structure, a null value a structure that holds null.
-        attempts = [f"TRY(struct_pack(v := (\n{text}\n)))" for text in texts]
-    # A text that is no JSON has no list of fields.
+        sharing, fields = share_json_fields(tuple(expressions), rows.schema, least=1)
+        texts = _texts_of_values(sharing, rows.schema, fields)
+    # A row that fails gives a null structure, a null value a structure that holds null.
+    attempts = [f"TRY(struct_pack(v := (\n{text}\n)))" for text in texts]
     attempts += [f"{one.name} IS NULL AND {quoted(one.column)} IS NOT NULL" for one in fields]
     try:
-        columns = _compute(attempts, operands, {one.name: f"TRY({one.text})" for one in fields}).columns
+        columns = _compute(attempts, operands, {one.name: one.text_or_null for one in fields}).columns
     except _duckdb_error():
         # TRY lets a few errors pass, as that of an unknown time zone.
         if len(expressions) == 1:
@@ -143,6 +143,13 @@ def values_of_all(expressions: Sequence[Expression], rows: pa.Table) -> list[Val
             for value, expression in zip(values, sharing, strict=True)
         ]
     return values
+
+
+def _texts_of_values(
+    expressions: Sequence[Expression], source: pa.Schema, fields: Sequence[JsonFields]
+) -> list[str]:
+    schema = with_fields(source, fields)
+    return [_text_of_values(expression, schema) for expression in expressions]
 
 
 def _values_within(structures: pa.ChunkedArray, kind: pa.DataType) -> Values:

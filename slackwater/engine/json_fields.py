@@ -36,16 +36,25 @@ class JsonFields:
 
     @property
     def text(self) -> str:
+        return self._extraction_from(self.operand)
+
+    @property
+    def text_or_null(self) -> str:
+        """SQL that is null for a text that is no JSON. TRY would take row by row where one fails."""
+        operand = self.operand if self.operand == quoted(self.column) else f"TRY({self.operand})"
+        return f"CASE WHEN json_valid({operand}) THEN {self._extraction_from(operand)} END"
+
+    def _extraction_from(self, operand: str) -> str:
         paths = ", ".join(f"'{path}'" for path in self.paths)
-        return f"json_extract_string({self.operand}, [{paths}])"
+        return f"json_extract_string({operand}, [{paths}])"
 
 
 @lru_cache(maxsize=1024)
 def share_json_fields(
-    expressions: tuple[Expression, ...], source: pa.Schema
+    expressions: tuple[Expression, ...], source: pa.Schema, least: int = 2
 ) -> tuple[tuple[Expression, ...], tuple[JsonFields, ...]]:
-    """(the expressions, reading shared fields instead of their JSON; these fields). Columns of which only
-    one path is read share none.
+    """(the expressions, reading shared fields instead of their JSON; these fields). Columns of which less
+    than `least` paths are read share none.
     """
     paths: dict[str, dict[str, None]] = {}
     for expression in expressions:
@@ -59,7 +68,7 @@ def share_json_fields(
             paths=tuple(paths_of_column),
         )
         for number, (column, paths_of_column) in enumerate(paths.items())
-        if len(paths_of_column) > 1
+        if len(paths_of_column) >= least
     }
     if not all_fields:
         return expressions, ()

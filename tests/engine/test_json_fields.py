@@ -18,6 +18,10 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner),
     max_leaves=4,
 )
+ODD_TEXTS = [
+    *("", " ", "NaN", '{"a": NaN}', "{'a': 1}", '{"a": 1,}', '{"a": 1} x', ' {"a": 1} ', '{"a": 1, "a": 2}'),
+    *('{"a": 1e999}', '{"a": 01}', '{"a": "\\ud800"}', "// {}", '{"a" 1}', "[1, 2", '"x', "\ufeff{}"),
+]
 DOCUMENTS = st.dictionaries(st.sampled_from(["a", "b", "c", "d e"]), VALUES, max_size=3) | SCALARS
 PATHS = st.sampled_from(["$.a", "$.b", "$.c.a", "$.a.b", "$.c[0]", '$."d e"', "$", "$.nothing"])
 FORMS = st.sampled_from(
@@ -47,7 +51,7 @@ def tables(draw):
     texts = []
     for document in draw(st.lists(DOCUMENTS, max_size=6)):
         text = json.dumps(document)
-        texts.append(draw(st.sampled_from([text, text, text, text[: len(text) // 2], None])))
+        texts.append(draw(st.sampled_from([text, text, text, text[: len(text) // 2], None, *ODD_TEXTS])))
     values = pa.array(texts, pa.string())
     if draw(st.booleans()):
         values = values.cast(pa.binary())

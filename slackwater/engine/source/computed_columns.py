@@ -154,7 +154,7 @@ def _in_zone(column: pa.Field, zone: str, *, by_file: bool) -> pa.Field:
 
 
 def type_as_stored(column: pa.Field, is_local_in_file: bool) -> pa.DataType:
-    """The type that the values of a stored column are read as; those that are of the source's zone have none."""
+    """The type that the values of a stored column are read as: without a zone if the source's is theirs."""
     metadata = column.metadata or {}
     is_local = _ZONE in metadata and (is_local_in_file or _ZONE_BY_FILE not in metadata)
     return _LOCAL_TIME if is_local else column.type

@@ -52,6 +52,7 @@ CASES: Mapping[str, Callable[[], RawTable | list[RawTable]]] = {
     "A Kafka topic": texts.kafka_topic,
     "Debezium": texts.debezium,
     "No arrival column": lambda: fields.times("visited_at", None),
+    "No arrival column, in a folder": lambda: fields.times("visited_at", None),
     "History only": fields.archive,
     "Local times": fields.local_times,
     "A time in a struct": fields.time_in_a_struct,
@@ -163,17 +164,14 @@ def test_a_recipe_publishes_what_python_counts(heading: str, tmp_path: Path) -> 
     assert published_by(run(tmp_path, SECTIONS[heading].pipeline, tables)) == expected
 
 
-UNITS = {"seconds": 1, "milliseconds": 1000, "microseconds": 1_000_000, "nanoseconds": 1_000_000_000}
-
-
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", texts.UNITS)
 def test_the_expression_of_a_unit_reads_numbers_of_it(unit: str, tmp_path: Path) -> None:
     expressions = dict(tables_in(SECTIONS["Epoch numbers"].text))
-    assert expressions.keys() == UNITS.keys()
+    assert expressions.keys() == texts.UNITS.keys()
     pipeline = SECTIONS["Epoch numbers"].pipeline
     [source] = pipeline.sources
     derive = {**source.derive, "event_time": expressions[unit].strip("`")}
-    table = texts.epoch_numbers(UNITS[unit])
+    table = texts.epoch_numbers(texts.UNITS[unit])
     pipeline = replace(pipeline, source=replace(source, derive=derive))
     assert published_by(run(tmp_path, pipeline, [table])) == brute_force([table])
 

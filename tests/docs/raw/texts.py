@@ -28,6 +28,9 @@ from tests.docs.raw.tables import (
     whole,
 )
 
+# Ticks a second.
+UNITS = {"seconds": 1, "milliseconds": 1000, "microseconds": 1_000_000, "nanoseconds": 1_000_000_000}
+
 
 def epoch_numbers(ticks: int = 1000) -> RawTable:
     """Event times that count since 1970, so many ticks a second; arrivals in seconds."""
@@ -44,9 +47,10 @@ def epoch_numbers(ticks: int = 1000) -> RawTable:
     rows += [{**rows[0], "loaded": None}, {**rows[0], "user_id": None}]
 
     def read(row: Row) -> Event:
-        at = None if row["created"] is None else EPOCH + timedelta(seconds=row["created"] // ticks)
-        if at is not None and at.year > 2200:  # the last nanosecond of 64 bits
-            raise UnusableError("ahead_of_arrival")
+        seconds = None if row["created"] is None else row["created"] // ticks
+        if seconds is not None and seconds > 7_000_000_000:  # 64 bits of nanoseconds end before the year 9999
+            raise UnusableError("time_out_of_range" if ticks < UNITS["nanoseconds"] else "ahead_of_arrival")
+        at = None if seconds is None else EPOCH + timedelta(seconds=seconds)
         return event_of(row["user_id"], at, row["amount"], row["loaded"])
 
     schema = pa.schema({"created": LONG, "loaded": LONG, "user_id": TEXT, "amount": LONG})

@@ -281,6 +281,16 @@ def value_text(value: Any, precision: Precision | None = None) -> str:
             return plain_text(without_credentials(str(value)))
 
 
+def bytes_text(value: bytes) -> str:
+    """The text whose UTF-8 the bytes are, where it is one to be read; else hexadecimal digits."""
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return value.hex()
+    has_controls = any(unicodedata.category(one) == "Cc" and one not in "\t\n\r" for one in text)
+    return value.hex() if has_controls else text
+
+
 def key_text(values: Any) -> str:
     """A key for people, its components separated by commas: `JFK`, `JFK, 7`. Control characters are escaped;
     an empty component, one with spaces at its ends, and a dash are quoted, so that they can be seen.

@@ -8,6 +8,7 @@ import pytest
 
 from slackwater.readable import (
     Precision,
+    bytes_text,
     count_text,
     duration_text,
     exact_duration_text,
@@ -185,6 +186,20 @@ def test_a_range_of_times_repeats_no_day() -> None:
 )
 def test_what_a_terminal_would_obey_is_escaped(text: str, plain: str) -> None:
     assert plain_text(text) == plain
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ('{"at": "grün"}\n'.encode(), '{"at": "grün"}\n'),
+        (b"", ""),
+        (b"gr\xfcn", "6772fc6e"),
+        (b"\x00\x07", "0007"),
+        (b"a\x1b[1m", "611b5b316d"),
+    ],
+)
+def test_bytes_that_are_text_are_shown_as_text(value: bytes, text: str) -> None:
+    assert bytes_text(value) == text
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-"""`python -m slackwater.cli.tollgates_demo`, started by infra/tollgates: half an hour of vehicles at five
-tollgates, counted with state in RocksDB, and delivered to a Redis server that it starts.
+"""`python -m slackwater.cli.tollgates_demo`, started by infra/tollgates: half an hour of a Kafka topic with
+vehicles at five tollgates, counted with state in RocksDB, and delivered to a Redis server that it starts.
 
 Started again after it was killed, it goes on where it was. Uses the same pieces as `slackwater run`; nothing
 here is part of the product's contract.
@@ -60,7 +60,7 @@ def demo(end_ms: int, folder: Path) -> None:
         start = to_datetime(Time().convert("2024-01-01", None, None))
         loaded_range = find_example(PIPELINE).load(warehouse, start, to_datetime(end_ms))
         click.echo(
-            f"{loaded_range.path}: {loaded_range.rows_written:,} vehicles written, "
+            f"{loaded_range.path}: {loaded_range.rows_written:,} records of Kafka written, "
             f"{loaded_range.rows_present:,} were there.\n"
         )
         opened_pipeline = OpenedPipeline(PIPELINE, warehouse)
@@ -76,6 +76,7 @@ def demo(end_ms: int, folder: Path) -> None:
     for command in (
         "runs tollgates",
         "runs tollgates 1",
+        "quarantine list tollgates",
         "late list tollgates",
         "state watermarks tollgates",
     ):

@@ -105,8 +105,8 @@ EXAMPLES: Mapping[str, Example] = MappingProxyType(
         "tollgates": Example(
             name="tollgates",
             description="vehicles that pass five tollgates, two a second as long as you like, from 2024 on: "
-            "up to ten minutes out of order, counted into Redis",
-            source="sources/tollgates",
+            "JSON from Kafka, up to ten minutes out of order, counted into Redis",
+            source="sources/vehicles",
             pipeline="tollgates",
             pipeline_module="slackwater.examples.tollgates",
             loader="slackwater.examples.vehicles:load_vehicles",

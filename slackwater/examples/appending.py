@@ -2,8 +2,10 @@
 race, are repeated or are killed.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -34,19 +36,31 @@ def checked_range(start: datetime, end: datetime) -> tuple[datetime, datetime]:
     return start, end
 
 
-def within(start: datetime, end: datetime) -> pc.Expression:
+def within(start: datetime, end: datetime, arrival_time: str = "arrival_time") -> pc.Expression:
     """The condition on rows that arrived in [start, end)."""
-    arrival = pc.field("arrival_time")
+    arrival = pc.field(arrival_time)
     return (arrival >= pa.scalar(start, TIME)) & (arrival < pa.scalar(end, TIME))
 
 
 def append_missing(
-    warehouse: str, source: str, rows: pa.Table, start: datetime, end: datetime
+    warehouse: str,
+    source: str,
+    rows: pa.Table,
+    start: datetime,
+    end: datetime,
+    *,
+    arrival_time: str = "arrival_time",
+    identity: Sequence[str] = ("row",),
+    partition_by: Sequence[str] = ("arrival_date",),
 ) -> LoadedRange:
-    """Append to the source, in one commit, the `rows` (arrived in [start, end)) whose `row` it lacks.
+    """Append to the source, in one commit, the `rows` (arrived in [start, end)) that it lacks.
 
-    The source is partitioned by `arrival_date`. Racing loads are decided by compare-and-swap on the table's
-    version; the loser looks again for missing rows.
+    Racing loads are decided by compare-and-swap on the table's version; the loser looks again for missing
+    rows.
+
+    Args:
+        identity: the columns that tell two rows apart.
+        partition_by: the columns by which a new table is partitioned.
 
     Raises:
         SourceDiffers: the table there has other columns.
@@ -54,12 +68,12 @@ def append_missing(
         WarehouseNotWritable: the warehouse can't be written.
     """
     uri = Warehouse.at(warehouse).source(source)
-    folder = Folder(uri, rows.schema, ("arrival_date",))
+    folder = Folder(uri, rows.schema, tuple(partition_by))
     for _ in range(COMMIT_ATTEMPTS):
         table = folder.ensure()
         _check_columns(uri, table.schema, rows.schema)
-        present = folder.read(["row"], where=within(start, end))["row"]
-        missing = rows.filter(pc.invert(pc.is_in(rows["row"], value_set=present)))
+        present = folder.read(list(identity), where=within(start, end, arrival_time))
+        missing = _without(present, rows)
         if missing.num_rows:
             try:
                 folder.append(missing, expected_table=table)
@@ -70,13 +84,22 @@ def append_missing(
             version=folder.open().version(),
             rows_written=missing.num_rows,
             rows_present=rows.num_rows - missing.num_rows,
-            days=pc.count_distinct(missing["arrival_date"]).as_py(),
+            days=pc.count_distinct(missing[arrival_time].cast(pa.date32())).as_py(),
         )
     raise SourceBusy(
         f"{uri}: other loads committed first {COMMIT_ATTEMPTS} times; nothing was written. Run the same "
         "command again.",
         uri=uri,
     )
+
+
+def _without(present: pa.Table, rows: pa.Table) -> pa.Table:
+    """The rows, in their order, except those whose values in the columns of `present` are a row of it."""
+    if not present.num_rows:
+        return rows
+    identities = rows.select(present.column_names).append_column("place", pa.array(np.arange(rows.num_rows)))
+    missing = identities.join(present, present.column_names, join_type="left anti")
+    return rows.take(missing["place"].sort())
 
 
 def _check_columns(uri: str, table_schema: pa.Schema, example_schema: pa.Schema) -> None:

@@ -1,5 +1,5 @@
 """Vehicles per tollgate in windows of ten seconds, refreshed every 30 seconds while they come in, and
-delivered to Redis.
+delivered to Redis. Their source is a bronze table with the records of a Kafka topic.
 
 `slackwater examples load tollgates` writes the source, and REDIS_URL names the server. `python -m
 slackwater.cli.tollgates_demo` does it all, with a server of its own.
@@ -65,7 +65,15 @@ class RefreshingTrigger(Trigger):
 tollgates = Pipeline(
     name="tollgates",
     source=DeltaSource(
-        "sources/tollgates", event_time="event_time", arrival_time="arrival_time", order_by="row"
+        "sources/vehicles",
+        derive={
+            "tollgate": "value ->> '$.tollgate.id'",
+            "event_time": "epoch_ms(CAST(value ->> '$.ts' AS BIGINT))",
+        },
+        event_time="event_time",
+        arrival_time="timestamp",
+        source_partition="partition",
+        order_by="offset",
     ),
     watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(minutes=5)).with_interval(
         timedelta(seconds=1)

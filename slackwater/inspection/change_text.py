@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from slackwater.readable import (
+    bytes_text,
     plain_text,
     range_text,
     time_text,
@@ -49,13 +50,19 @@ def pair_text(old: Any, new: Any) -> str:
 
 def source_row_text(values: Mapping[str, Any]) -> str:
     """The values of a row of a source: `carrier EV, flight 4368`. Whole numbers have no separators, because
-    many are names.
+    many are names; bytes are shown as the text that they hold.
     """
     return ", ".join(
-        f"{plain_text(name)} {value if type(value) is int else value_text(value)}"
+        f"{plain_text(name)} {_source_value_text(value)}"
         for name, value in values.items()
         if value is not None
     )
+
+
+def _source_value_text(value: Any) -> str:
+    if type(value) is int:
+        return str(value)
+    return value_text(bytes_text(value) if isinstance(value, bytes) else value)
 
 
 def window_text(row: Mapping[str, Any]) -> str:

@@ -1,7 +1,9 @@
-"""What the pipeline `tollgates` must end with, by brute force over the rows of its source. Must not import
-windowing or jobs.
+"""What the pipeline `tollgates` must end with, by brute force over the raw records of its source, which
+Python parses. Must not import windowing, engines or expressions.
 """
 
+import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -9,15 +11,51 @@ from typing import Any
 
 WINDOW_MS, TICK_MS, REFRESH_MS = 10_000, 1_000, 30_000
 OUT_OF_ORDERNESS_MS, LATENESS_MS = 300_000, 120_000
+GREATEST_AHEAD_MS = 86_400_000
 LONG_AGO = -(2**63)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Window = tuple[str, int]
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Vehicle:
+    """What a record says, and where it was in the topic; both times in milliseconds."""
+
+    tollgate: str
+    timestamp: int
+    arrival: int
+    partition: int
+    offset: int
+
+
+def vehicle_of(record: Record) -> Vehicle | str:
+    """The vehicle of a record, or the reason code of one that can't be used."""
+    arrival = ms(record["timestamp"])
+    try:
+        value = None if record["value"] is None else json.loads(record["value"].decode())
+        tollgate = ((value or {}).get("tollgate") or {}).get("id")
+        timestamp = None if value is None or "ts" not in value else int(value["ts"])
+    except ValueError:
+        return "expression_failed"
+    if tollgate is None:
+        return "null_key"
+    if timestamp is None:
+        return "null_event_time"
+    if timestamp > arrival + GREATEST_AHEAD_MS:
+        return "ahead_of_arrival"
+    return Vehicle(tollgate, timestamp, arrival, record["partition"], record["offset"])
+
+
+def vehicles_of(records: Iterable[Record]) -> list[Vehicle]:
+    """The vehicles of all records that can be used."""
+    return [vehicle for vehicle in map(vehicle_of, records) if isinstance(vehicle, Vehicle)]
 
 
 @dataclass
 class Counts:
-    """What a replay of all rows, which is closed at `end`, counts.
+    """What a replay of all records, which is closed at `end`, counts.
 
     Attributes:
         end: milliseconds.
@@ -74,30 +112,33 @@ class Counts:
         return next(ends, self.end)
 
 
-def counts_of(rows: Iterable[dict[str, Any]], end: datetime) -> Counts:
-    """The watermark of a tick's end follows the newest event time of the ticks before; a vehicle is judged by
-    the one of the last tick's end.
+def counts_of(records: Iterable[Record], end: datetime) -> Counts:
+    """The watermark of a tick's end follows the newest event time of the ticks before in each partition, and
+    is held back by the partition where that is least; a vehicle is judged by the one of the last tick's end.
     """
     counts, watermark = Counts(ms(end)), LONG_AGO
-    for tick, events in _by_tick(rows):
-        for arrival, timestamp, tollgate in events:
-            start = timestamp - timestamp % WINDOW_MS
+    newest_of_partition: dict[int, int] = defaultdict(lambda: LONG_AGO)
+    for tick, vehicles in _by_tick(vehicles_of(records)):
+        for vehicle in vehicles:
+            start = vehicle.timestamp - vehicle.timestamp % WINDOW_MS
             if watermark >= last_instant(start) + LATENESS_MS:
                 counts.late += 1
                 continue
-            of_window = counts.arrivals.setdefault((tollgate, start), [])
-            of_window.append((arrival, watermark >= last_instant(start)))
-        watermark = max(watermark, *(event[1] - OUT_OF_ORDERNESS_MS - 1 for event in events))
+            of_window = counts.arrivals.setdefault((vehicle.tollgate, start), [])
+            of_window.append((vehicle.arrival, watermark >= last_instant(start)))
+        for vehicle in vehicles:
+            newest = max(newest_of_partition[vehicle.partition], vehicle.timestamp)
+            newest_of_partition[vehicle.partition] = newest
+        watermark = max(watermark, min(newest_of_partition.values()) - OUT_OF_ORDERNESS_MS - 1)
         counts.watermarks.append(((tick + 1) * TICK_MS, watermark))
     return counts
 
 
-def _by_tick(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[int, list[tuple[int, int, str]]]]:
-    """(tick, its (arrival, event time, tollgate)), in the order of arrival."""
-    ticks: dict[int, list[tuple[int, int, str]]] = {}
-    for row in sorted(rows, key=lambda row: (row["arrival_time"], row["row"])):
-        event = ms(row["arrival_time"]), ms(row["event_time"]), row["tollgate"]
-        ticks.setdefault(event[0] // TICK_MS, []).append(event)
+def _by_tick(vehicles: Iterable[Vehicle]) -> Iterator[tuple[int, list[Vehicle]]]:
+    """(tick, its vehicles in the order of arrival)."""
+    ticks: dict[int, list[Vehicle]] = {}
+    for vehicle in sorted(vehicles, key=lambda one: (one.arrival, one.offset)):
+        ticks.setdefault(vehicle.arrival // TICK_MS, []).append(vehicle)
     yield from sorted(ticks.items())
 
 

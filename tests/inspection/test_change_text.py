@@ -7,6 +7,11 @@ def test_whole_numbers_of_a_source_row_stand_as_they_are() -> None:
     assert source_row_text({"carrier": "EV", "flight": 4368, "tailnum": None}) == "carrier EV, flight 4368"
 
 
+def test_bytes_of_a_source_row_are_shown_as_the_text_that_they_hold() -> None:
+    values = {"key": b"7421", "value": b'{"at": 1}', "image": b"\x89PNG"}
+    assert source_row_text(values) == 'key 7421, value {"at": 1}, image 89504e47'
+
+
 def test_a_change_names_the_results_that_differ() -> None:
     correction = {
         "old": {"n": 1200, "mean": 1.5},

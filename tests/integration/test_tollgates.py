@@ -1,7 +1,7 @@
 """The drivers of the example `tollgates` are killed at random moments, by the clock and at the steps of the
 protocol; afterwards Redis holds the right count of every window, each of them final.
 
-The counts come from a brute force over the rows of the source, what Redis holds from redis-py.
+The counts come from a brute force over the raw records of the source, what Redis holds from redis-py.
 """
 
 import os
@@ -22,7 +22,7 @@ import pytest
 import redis
 
 from slackwater.examples import find_example
-from slackwater.examples.vehicles import START, vehicles_arrived
+from slackwater.examples.vehicles import START, records_arrived
 from tests.examples.vehicle_counts import counts_of
 from tests.integration.command import environment, here, start_driver
 from tests.integration.driver import MOMENTS, Plan
@@ -51,7 +51,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def final_counts() -> dict[str, int]:
     """By the key in Redis."""
-    counts = counts_of(vehicles_arrived(START, END).to_pylist(), END)
+    counts = counts_of(records_arrived(START, END).to_pylist(), END)
     return {f"tollgates:{tollgate}:{start}": count for (tollgate, start), count in counts.final.items()}
 
 
@@ -165,8 +165,8 @@ def test_the_one_command_counts_into_its_own_redis_and_goes_on_after_a_kill(
         assert len(counts_by_key) == 10
         assert {key: int(count) for key, count in counts_by_key.items()}.items() <= final_counts.items()
     commands = re.findall(r"^  \S+/slackwater (.+)$", result.stdout, flags=re.MULTILINE)
-    assert len(commands) == 4
-    assert [here(*shlex.split(command)) for command in commands] == [0] * 4
+    assert len(commands) == 5
+    assert [here(*shlex.split(command)) for command in commands] == [0] * 5
     assert not is_alive(int((tmp_path / "redis" / "port").read_text()))
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import PermanentError
+from slackwater.readable import bytes_text
 from slackwater.tables.arrow_values import python_values
 
 _TIME = pa.timestamp("us", tz="UTC")
@@ -99,7 +100,9 @@ def to_arrow(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def as_json(rows: pa.Table) -> list[str]:
-    """Each row as a JSON object: times, dates, decimals and non-finite numbers as text, binary as hex."""
+    """Each row as a JSON object: times, dates, decimals and non-finite numbers as text, binary as the text
+    whose UTF-8 it is, or as hex.
+    """
     printable = pa.table({name: _printable_column(rows.column(name)) for name in rows.column_names})
     return [json.dumps(_printable(row), sort_keys=True, allow_nan=False) for row in printable.to_pylist()]
 
@@ -135,7 +138,7 @@ def _printable(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_printable(item) for item in value]
     if isinstance(value, bytes):
-        return value.hex()
+        return bytes_text(value)
     if isinstance(value, Decimal) or (isinstance(value, float) and not math.isfinite(value)):
         return str(value)
     return value

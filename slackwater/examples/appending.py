@@ -52,6 +52,7 @@ def append_missing(
     arrival_time: str = "arrival_time",
     identity: Sequence[str] = ("row",),
     partition_by: Sequence[str] = ("arrival_date",),
+    rows_per_file: int | None = None,
 ) -> LoadedRange:
     """Append to the source, in one commit, the `rows` (arrived in [start, end)) that it lacks.
 
@@ -61,6 +62,7 @@ def append_missing(
     Args:
         identity: the columns that tell two rows apart.
         partition_by: the columns by which a new table is partitioned.
+        rows_per_file: see `Folder.append`.
 
     Raises:
         SourceDiffers: the table there has other columns.
@@ -76,7 +78,7 @@ def append_missing(
         missing = _without(present, rows)
         if missing.num_rows:
             try:
-                folder.append(missing, expected_table=table)
+                folder.append(missing, expected_table=table, rows_per_file=rows_per_file)
             except CommitConflict:
                 continue
         return LoadedRange(

@@ -42,6 +42,7 @@ DELAYS = (
 )
 GREATEST_DELAY_MS = 600_000
 VEHICLES_PER_GARBLED, GREATEST_GARBLED_DELAY_MS = 100, 2_000
+ROWS_PER_FILE = 14_400  # of about two hours: a streaming query writes many files
 LOG_APPEND_TIME = 1  # Spark's number for it; 0 is the time at which the producer made the record
 A_YEAR_MS = 366 * 86_400_000
 SCHEMA = pa.schema(
@@ -82,6 +83,7 @@ def load_vehicles(warehouse: str, start: datetime, end: datetime) -> LoadedRange
         arrival_time="timestamp",
         identity=("partition", "offset"),
         partition_by=(),
+        rows_per_file=ROWS_PER_FILE,
     )
 
 
@@ -106,10 +108,9 @@ def records_arrived(start: datetime, end: datetime) -> pa.Table:
         offset[of_partition] = first // block * (VEHICLES_PER_GARBLED + 1) + np.arange(of_partition.size)
     chosen = order[slice(*np.searchsorted(arrival_ms, [since_ms, until_ms], sorter=order))]
     start_ms = int(START.timestamp()) * 1_000
-    tollgate = pa.array(TOLLGATES).take(pa.array(below(vehicle[chosen], 1, len(TOLLGATES))))
     columns = {
-        "key": tollgate,
-        "value": _values(tollgate, vehicle[chosen], start_ms + event_ms[chosen], is_garbled[chosen]),
+        "key": _of_tollgate(vehicle[chosen], "{}"),
+        "value": _values(vehicle[chosen], start_ms + event_ms[chosen], is_garbled[chosen]),
         "topic": pa.repeat(TOPIC, chosen.size),
         "partition": pa.array(partition[chosen]),
         "offset": pa.array(offset[chosen]),
@@ -129,11 +130,15 @@ def _delays(vehicle: Int64s) -> Int64s:
     return least[kind] + below(vehicle, 4, (greatest - least)[kind])
 
 
-def _values(tollgate: pa.Array, vehicle: Int64s, ts: Int64s, is_garbled: Booleans) -> pa.Array:
+def _of_tollgate(vehicle: Int64s, text: str) -> pa.Array:
+    """`text` for each vehicle, with its tollgate."""
+    texts = [text.format(tollgate) for tollgate in TOLLGATES]
+    return pa.array(texts).take(pa.array(below(vehicle, 1, len(TOLLGATES))))
+
+
+def _values(vehicle: Int64s, ts: Int64s, is_garbled: Booleans) -> pa.Array:
     values = pc.binary_join_element_wise(
-        '{"tollgate": {"id": "',
-        tollgate,
-        '"}, "vehicle": ',
+        _of_tollgate(vehicle, '{{"tollgate": {{"id": "{}"}}, "vehicle": '),
         pa.array(100_000 + below(vehicle, 2, 900_000)).cast(pa.string()),
         ', "ts": ',
         pa.array(ts).cast(pa.string()),

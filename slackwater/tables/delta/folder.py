@@ -6,7 +6,7 @@ the business of `table_handles`.
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -250,16 +250,19 @@ class Folder:
         transaction: Transaction | None = None,
         *,
         searched_columns: Sequence[str] | None = None,
+        rows_per_file: int | None = None,
     ) -> None:
         """Append `rows` in one commit; with `expected_table`, only if the table is still at that version. The
-        log gets statistics for `searched_columns`, by default for all.
+        log gets statistics for `searched_columns`, by default for all. A file has at most `rows_per_file`
+        rows (None: those of a partition are one file).
         """
         if expected_table is None and self._handles.newest is None:
             self.ensure()
         rows = rows.select(self.schema.names).cast(self.schema)
         files = [
             self._write(value, part, searched_columns)
-            for value, part in by_partition(rows, self.partition_by)
+            for value, of_partition in by_partition(rows, self.partition_by)
+            for part in _parts(of_partition, rows_per_file)
         ]
         self.commit_files(files, expected_table=expected_table, transaction=transaction)
 
@@ -377,3 +380,9 @@ class Folder:
                 uri=self.uri,
                 version=pending.version,
             ) from failure
+
+
+def _parts(rows: pa.Table, most_rows: int | None) -> Iterator[pa.Table]:
+    """The rows, in their order, at most so many at a time."""
+    step = most_rows or max(rows.num_rows, 1)
+    return (rows.slice(start, step) for start in range(0, rows.num_rows, step))

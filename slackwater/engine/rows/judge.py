@@ -21,6 +21,7 @@ from slackwater.engine.source.overrides import Overrides
 from slackwater.engine.source.scan import SliceScan
 from slackwater.pipelines import Pipeline
 from slackwater.pipelines.sources import Roles
+from slackwater.readable import exact_duration_text
 from slackwater.tables import schemas
 from slackwater.windowing.times import PER_SECOND, floor_to_ms
 
@@ -245,7 +246,10 @@ class Judge:
         """Rows of `quarantine` at `positions`; `reason` numbers _REASONS from 1, then `failures`."""
         source = self.pipeline.roles
         rows = batch.full_rows(positions) if len(positions) else batch.rows.slice(0, 0)
-        bounds = {"ahead": self.pipeline.max_ahead, "behind": self.pipeline.max_behind}
+        bounds = {
+            "ahead": exact_duration_text(self.pipeline.max_ahead),
+            "behind": exact_duration_text(self.pipeline.max_behind),
+        }
         reasons = [(code, text.format(**bounds)) for code, text in _REASONS]
         reasons += [(EXPRESSION_FAILED, failure.reason) for failure in failures]
         numbers = reason[positions].tolist()

@@ -230,7 +230,7 @@ def test_a_row_too_far_behind_its_own_arrival_is_quarantined_with_the_bound(
         (row["reason_code"], row["reason"], row["column_name"])
         for row in judged_batch.quarantine_rows.to_pylist()
     ]
-    text = "the event time is more than 1:00:00 before the arrival"
+    text = "the event time is more than 1 hour before the arrival"
     assert reasons == ([("behind_arrival", text, "e")] if reason else [])
 
 
@@ -323,7 +323,7 @@ class TestQuarantine:
         ]  # fmt: skip
         assert [row["reason"] for row in self.quarantined(batch)][
             3
-        ] == "the event time is more than 2:00:00 after the arrival"
+        ] == "the event time is more than 2 hours after the arrival"
         assert {row["source_file"] for row in self.quarantined(batch)} == {"day=1/part.parquet"}
         assert [row["arrival_time"] for row in self.quarantined(batch)] == [
             datetime(2013, 1, 1, tzinfo=UTC)

@@ -35,7 +35,7 @@ def test_they_touch_no_window_and_the_bound_may_change_between_two_runs(
     assert [(row.rows_late, row.rows_quarantined) for row in rows] == [(1, 0), (0, 1), (1, 0)]
     [quarantined] = world.live("quarantine")
     assert (quarantined["reason_code"], quarantined["column_name"]) == ("behind_arrival", "e")
-    assert quarantined["reason"] == "the event time is more than 2:00:00 before the arrival"
+    assert quarantined["reason"] == "the event time is more than 2 hours before the arrival"
     verifier = Verifier(world.warehouse, world.pipeline, world.code, engine, InProcess())
     assert [fact for fact in verifier.verify(3).facts if not fact.is_equal] == []
 

@@ -290,6 +290,20 @@ def damaged_pages(path: Path) -> Path:
     return path
 
 
+def test_an_append_may_divide_the_rows_of_a_partition_among_several_files(folder: Folder) -> None:
+    appended_rows = rows(*((n, MONDAY) for n in range(7)), (7, TUESDAY))
+    folder.append(appended_rows, rows_per_file=3)
+    counts = folder.files().actions.select(["path", "num_records"]).to_pylist()
+    days = sorted((one["path"].split("/")[0], one["num_records"]) for one in counts)
+    assert days == [
+        ("day=2013-01-07", 1),
+        ("day=2013-01-07", 3),
+        ("day=2013-01-07", 3),
+        ("day=2013-01-08", 1),
+    ]
+    assert values(folder) == [(n, MONDAY) for n in range(7)] + [(7, TUESDAY)]
+
+
 def test_appended_files_have_page_checksums(folder: Folder) -> None:
     folder.append(rows(*((n * n, MONDAY) for n in range(100))))
     [path] = folder.open().as_delta_rs().file_uris()

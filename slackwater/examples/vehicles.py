@@ -41,7 +41,7 @@ DELAYS = (
     (10, 300_000, 600_000),
 )
 GREATEST_DELAY_MS = 600_000
-VEHICLES_PER_GARBLED, GREATEST_GARBLED_DELAY_MS = 100, 2_000
+VEHICLES_PER_GARBLED_RECORD, GREATEST_GARBLED_DELAY_MS = 100, 2_000
 ROWS_PER_FILE = 14_400  # of about two hours: a streaming query writes many files
 LOG_APPEND_TIME = 1  # Spark's number for it; 0 is the time at which the producer made the record
 A_YEAR_MS = 366 * 86_400_000
@@ -90,14 +90,18 @@ def load_vehicles(warehouse: str, start: datetime, end: datetime) -> LoadedRange
 def records_arrived(start: datetime, end: datetime) -> pa.Table:
     """The records that were appended in [start, end), as `SCHEMA`, in that order; the same in every range."""
     since_ms, until_ms = (-((START - moment) // timedelta(milliseconds=1)) for moment in (start, end))
-    block = VEHICLES_PER_GARBLED * PARTITIONS
+    block = VEHICLES_PER_GARBLED_RECORD * PARTITIONS
     first = max(0, (since_ms - GREATEST_DELAY_MS) // EVERY_MS - 1) // block * block
     vehicles = np.arange(first, max(first, until_ms // EVERY_MS + 1), dtype=np.int64)
-    garbled = np.arange(first // VEHICLES_PER_GARBLED, -(-(vehicles.size + first) // VEHICLES_PER_GARBLED))
-    garbled_vehicles = garbled * VEHICLES_PER_GARBLED + below(garbled, 5, VEHICLES_PER_GARBLED)
+    garbled_numbers = np.arange(
+        first // VEHICLES_PER_GARBLED_RECORD, -(-(vehicles.size + first) // VEHICLES_PER_GARBLED_RECORD)
+    )
+    garbled_vehicles = garbled_numbers * VEHICLES_PER_GARBLED_RECORD + below(
+        garbled_numbers, 5, VEHICLES_PER_GARBLED_RECORD
+    )
     vehicle = np.concatenate([vehicles, garbled_vehicles])
     is_garbled = np.arange(vehicle.size) >= vehicles.size
-    partition = np.concatenate([vehicles, garbled]) % PARTITIONS
+    partition = np.concatenate([vehicles, garbled_numbers]) % PARTITIONS
     event_ms = _event_ms(vehicle)
     delays = [_delays(vehicles), below(garbled_vehicles, 6, GREATEST_GARBLED_DELAY_MS)]
     arrival_ms = event_ms + np.concatenate(delays)
@@ -105,7 +109,9 @@ def records_arrived(start: datetime, end: datetime) -> pa.Table:
     offset = np.empty_like(vehicle)
     for number in range(PARTITIONS):  # all records before `first` were appended before `start`
         of_partition = order[partition[order] == number]
-        offset[of_partition] = first // block * (VEHICLES_PER_GARBLED + 1) + np.arange(of_partition.size)
+        offset[of_partition] = first // block * (VEHICLES_PER_GARBLED_RECORD + 1) + np.arange(
+            of_partition.size
+        )
     chosen = order[slice(*np.searchsorted(arrival_ms, [since_ms, until_ms], sorter=order))]
     start_ms = int(START.timestamp()) * 1_000
     columns = {
@@ -146,13 +152,13 @@ def _values(vehicle: Int64s, ts: Int64s, is_garbled: Booleans) -> pa.Array:
         "",
     ).cast(pa.binary())
     garbled_vehicle = vehicle[is_garbled]
-    ways, cuts = garbled_vehicle // VEHICLES_PER_GARBLED % 7, below(garbled_vehicle, 7, 60)
-    garbled_values = map(_garbled, values.filter(is_garbled).to_pylist(), ways.tolist(), cuts.tolist())
+    ways, cuts = garbled_vehicle // VEHICLES_PER_GARBLED_RECORD % 7, below(garbled_vehicle, 7, 60)
+    garbled_values = map(_garble, values.filter(is_garbled).to_pylist(), ways.tolist(), cuts.tolist())
     return pc.replace_with_mask(values, is_garbled, pa.array(list(garbled_values), pa.binary()))
 
 
-def _garbled(value: bytes, way: int, cut: int) -> bytes | None:
-    """What became of a value, in one of seven ways; none of them can be counted."""
+def _garble(value: bytes, way: int, cut: int) -> bytes | None:
+    """Garble a value in one of seven ways; none of the results can be counted."""
     head, _, ts = value[:-1].partition(b', "ts": ')
     match way:
         case 0:  # cut short

@@ -95,12 +95,12 @@ def test_one_vehicle_in_a_hundred_is_reported_a_second_time_by_a_garbled_record(
         if isinstance(vehicle, Vehicle)
     }
     assert all(key[0] == vehicle.tollgate for key, vehicle in vehicles_by_key.items())
-    garbled = [record for record, reason in eight_hours if isinstance(reason, str)]
-    assert len(garbled) == pytest.approx(len(vehicles_by_key) / 100, rel=0.01)
+    garbled_records = [record for record, reason in eight_hours if isinstance(reason, str)]
+    assert len(garbled_records) == pytest.approx(len(vehicles_by_key) / 100, rel=0.01)
     kinds = ["no value", "no text", "no JSON", "text for a number", "no tollgate", "no time", "far ahead"]
-    each = len(garbled) / len(kinds)
-    assert Counter(map(kind_of_garbled, garbled)) == pytest.approx(dict.fromkeys(kinds, each), abs=2)
-    for record in garbled[7:-7]:  # the others may be of vehicles that are not in the range
+    each = len(garbled_records) / len(kinds)
+    assert Counter(map(kind_of_garbled, garbled_records)) == pytest.approx(dict.fromkeys(kinds, each), abs=2)
+    for record in garbled_records[7:-7]:  # the others may be of vehicles that are not in the range
         ts = re.search(rb'"ts": "?(\d{13})', record["value"] or b"")
         ahead_ms = 366 * 24 * 3600 * 1000 if kind_of_garbled(record) == "far ahead" else 0
         if ts is not None:
@@ -268,8 +268,10 @@ def test_garbled_records_are_in_quarantine_with_a_reason_that_can_be_read(
         (value["partition"], value["offset"]): row["reason_code"]
         for value, row in zip(values, listed, strict=True)
     } == reasons
-    garbled = [record for record in records if isinstance(vehicle_of(record), str)]
-    cut_values = [record["value"].decode() for record in garbled if kind_of_garbled(record) == "no JSON"]
+    garbled_records = [record for record in records if isinstance(vehicle_of(record), str)]
+    cut_values = [
+        record["value"].decode() for record in garbled_records if kind_of_garbled(record) == "no JSON"
+    ]
     assert here("quarantine", "list", "minutes", "--limit", "0", *where) == 0
     shown = capsys.readouterr().out
     assert len(cut_values) > 1

@@ -224,15 +224,23 @@ def check_keys(subject: str, keys: Sequence[str]) -> None:
     names = {name: _plain_name(name) for name in keys}
     derived_names = {name: plain for name, plain in names.items() if name and plain != name}
     if derived_names:
+        first = next(iter(derived_names))
         key_by = {
             plain: '"' + name.replace('"', '""') + '"' if name in derived_names else name
             for name, plain in names.items()
         }
+        of_field = f"key_by={dict(key_by, **{derived_names[first]: first})!r}"
         raise PipelineError(
             subject,
-            f"key_by has {next(iter(derived_names))!r}; the name of a key is letters, digits and single "
-            f"underscores. Give the column such a name: key_by={key_by!r}",
+            f"key_by has {first!r}; the name of a key is letters, digits and single underscores. "
+            f"{f'Is it a field of a struct, write {of_field}. Else give' if _is_path(first) else 'Give'} the "
+            f"column such a name: key_by={key_by!r}",
         )
+
+
+def _is_path(name: str) -> bool:
+    """Whether a name may be that of a field, e.g. ``payload.user.id``."""
+    return "." in name and all(COLUMN.fullmatch(part) for part in name.split("."))
 
 
 def _plain_name(name: str) -> str:

@@ -5,6 +5,7 @@ Names only: whether the columns exist is checked against the pinned table versio
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any, Literal
 
 from slackwater.pipelines.canonical import plain_value
@@ -139,7 +140,10 @@ class Source:
         try:
             zone_named(self.zone)
         except ConfigurationError as error:
-            raise PipelineError(self.subject, f"zone: {error}") from error
+            from zoneinfo import available_timezones  # see `zone_named`
+
+            similar = get_close_matches(str(self.zone), available_timezones(), 1) or ["Europe/Berlin"]
+            raise PipelineError(self.subject, f"zone: {error} For example: zone={similar[0]!r}") from error
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from slackwater.engine.expressions import bind_condition, rows_that_meet
 from slackwater.engine.rows.columns_read import columns_read
 from slackwater.pipelines import Aggregate, Pipeline
 from slackwater.pipelines.errors import PipelineError
-from slackwater.pipelines.expressions import Expression
+from slackwater.pipelines.expressions import Expression, column_as_written
 from slackwater.tables.schemas import TIME
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import Groups
@@ -56,7 +56,8 @@ def bind(
     if family is None:
         *first, last = (COLUMN_FAMILIES[family] for family in forms.families)
         families = f"{', '.join(first)} and {last}" if first else last
-        raise PipelineError(subject, f"the column is {kind}; {aggregate.kind} takes {families}")
+        way = _way_to_number(aggregate.column, kind)
+        raise PipelineError(subject, f"the column is {kind}; {aggregate.kind} takes {families}{way}")
     order = None if aggregate.by is None or order_by is None else (order_by, _type_in_tables(types[order_by]))
     return forms.accumulator(
         aggregate, AggregatedColumn(family, _type_in_tables(kind), order, hashed_columns)
@@ -108,3 +109,10 @@ class _Conditional:
 
     def decode(self, parts: Sequence[pa.Array]) -> Columns:
         return self._unconditional.decode(parts)
+
+
+def _way_to_number(column: str, kind: pa.DataType) -> str:
+    if not pa.types.is_string(kind):
+        return ""
+    number = f"CAST({column_as_written(column)} AS DOUBLE)"
+    return f". Name a column that is a number: derive={{{column + '_number'!r}: {number!r}}}"

@@ -95,19 +95,33 @@ def _computed_columns(pipeline: Pipeline) -> tuple[str, ...]:
 def check_key_types(pipeline: Pipeline, schema: pa.Schema) -> None:
     """Raise SourceColumnError for key or `distinct_by` columns that Flink can't hash alike everywhere."""
     hashable_types = (pa.types.is_signed_integer, pa.types.is_string, pa.types.is_boolean, pa.types.is_date32)
-    roles = [(name, f"key column {name!r} is", "keys") for name in pipeline.keys]
-    roles += [
-        (name, f"distinct_by names the column {name!r}, which is", "its columns")
-        for name in pipeline.distinct_columns
-    ]
-    for name, subject, columns in roles:
-        kind = schema.field(name).type
-        if not any(is_kind(kind) for is_kind in hashable_types):
+    for argument, subject, columns in (
+        ("key_by", "key column {!r} is {}; keys", pipeline.keys),
+        (
+            "distinct_by",
+            "distinct_by names the column {!r}, which is {}; its columns",
+            pipeline.distinct_columns,
+        ),
+    ):
+        for name in columns:
+            kind = schema.field(name).type
+            if any(is_kind(kind) for is_kind in hashable_types):
+                continue
+            derived_name = f"{name}_text"
+            names = [derived_name if column == name else column for column in columns]
             raise SourceColumnError(
-                f"{subject} {kind}; {columns} are integers, strings, booleans and dates. Derive one of it: "
-                f"derive={{'{name}_text': 'CAST({column_as_written(name)} AS VARCHAR)'}}, and name that.",
+                f"{subject.format(name, kind)} are integers, strings, booleans and dates. Derive one of it: "
+                f"derive={{{derived_name!r}: {_text_of(name, kind)!r}}}, {argument}={names!r}",
                 column=name,
             )
+
+
+def _text_of(column: str, kind: pa.DataType) -> str:
+    """SQL for the text of a column, or of the first plain field within it."""
+    path = column_as_written(column)
+    while pa.types.is_struct(kind) and kind.num_fields:
+        path, kind = f"{path}.{column_as_written(kind.field(0).name)}", kind.field(0).type
+    return f"CAST({path} AS VARCHAR)"
 
 
 class SourceColumnError(UsageError):
@@ -123,11 +137,18 @@ def check_roles(
     """Raise SourceColumnError where a column of a role or of `others` is missing or of an unsuitable type;
     the message has the declaration that makes a suitable one of it. `sample_of` gives some of its values.
     """
+    declared_roles = {
+        "event_time": source.event_time,
+        "arrival_time": source.arrival_time,
+        "source_partition": source.source_partition,
+        "order_by": source.order_by,
+    }
+    roles_by_column = {column: role for role, column in reversed(declared_roles.items()) if column}
     for name in (*source.columns, *others):
         if name not in schema.names:
             raise SourceColumnError(
-                f"source {source.table!r} has no column {name!r}; it has {', '.join(schema.names)}. Mend the "
-                "pipeline or the source.",
+                f"source {source.table!r} has no column {name!r}; it has {', '.join(schema.names)}. "
+                f"{_way_to_column(name, roles_by_column.get(name), schema)}",
                 column=name,
             )
     roles: tuple[tuple[str, str | None, tuple[Callable[[pa.DataType], bool], ...], str], ...] = (
@@ -147,7 +168,11 @@ def check_roles(
         kind = schema.field(column).type
         if not any(fits(kind) for fits in fitting):
             is_time = kinds == _TIME
-            way = _way_to_time(role, column, sample_of(column)) if is_time else _way_to_text(role, column)
+            way = (
+                _way_to_time(role, column, sample_of(column), schema)
+                if is_time
+                else _way_to_text(role, column, kind)
+            )
             raise SourceColumnError(
                 f"source {source.table!r}: {role} is column {column!r} of type {kind}; it must be {kinds}. "
                 f"{way}",
@@ -158,20 +183,36 @@ def check_roles(
 _TIME = "a timestamp"
 
 
-def _way_to_time(role: str, column: str, sample: pa.ChunkedArray | None) -> str:
+def _way_to_column(name: str, role: str | None, schema: pa.Schema) -> str:
+    """What to write for a missing column: its name in the right case, or how a field is derived."""
+    twin = next((other for other in schema.names if other.lower() == name.lower()), None)
+    if twin is not None:
+        return f"Write {twin!r}."
+    struct, dot, _ = name.partition(".")
+    if not dot or struct not in schema.names or not pa.types.is_nested(schema.field(struct).type):
+        return "Mend the pipeline or the source."
+    derived_name = name.replace(".", "_")
+    naming = f"and name {derived_name!r}." if role is None else f"{role}={derived_name!r}"
+    return f"A field is derived: derive={{{derived_name!r}: {name!r}}}, {naming}"
+
+
+def _way_to_time(role: str, column: str, sample: pa.ChunkedArray | None, schema: pa.Schema) -> str:
     """The declaration that makes times of the values in a sample, with the reason for it."""
     suggestion = None if sample is None else suggest_time(column, sample)
-    name = "at" if role == "event_time" else "arrived_at"
+    candidates = ("at", "event_at") if role == "event_time" else ("arrived_at", "arrival_at")
+    taken_names = {other.lower() for other in schema.names}
+    name = next((candidate for candidate in candidates if candidate not in taken_names), f"{role}_derived")
     if suggestion is None:
-        expression = f"strptime({column_as_written(column)}, '%Y-%m-%d %H:%M:%S')"
+        text = _text_of(column, schema.field(column).type)
+        expression = f"strptime({text}, '%Y-%m-%d %H:%M:%S')"
         reason = "Derive one of it, such as"
     else:
         expression, reason = suggestion.expression, f"By its values ({suggestion.reason})"
     return f"{reason}: derive={{{name!r}: {expression!r}}}, {role}={name!r}"
 
 
-def _way_to_text(role: str, column: str) -> str:
-    name, text = f"{role}_text", f"CAST({column_as_written(column)} AS VARCHAR)"
+def _way_to_text(role: str, column: str, kind: pa.DataType) -> str:
+    name, text = f"{role}_text", _text_of(column, kind)
     return f"Derive one of it: derive={{{name!r}: {text!r}}}, {role}={name!r}"
 
 

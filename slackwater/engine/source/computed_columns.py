@@ -99,8 +99,8 @@ def _schema(
         if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
             raise PipelineError(
                 subject,
-                f"explode is {explosion.text!r}, whose values are {kind}; it must be a list. An array within "
-                f"JSON text becomes one by explode={_as_list(explosion)!r}",
+                f"explode is {explosion.text!r}, whose values are {kind}; it must be a list. "
+                f"{_way_to_list(explosion, kind)}",
             )
         schema = schema.append(pa.field(ITEM, kind.value_type, metadata={_ITEMS: explosion.text}))
         schema = schema.append(pa.field(ITEM_NUMBER, pa.int64(), metadata={_ITEMS: explosion.text}))
@@ -132,8 +132,13 @@ def _is_local_time(
     return True
 
 
-def _as_list(expression: Expression) -> str:
-    return f"CAST({expression.text} AS JSON[])"
+def _way_to_list(expression: Expression, kind: pa.DataType) -> str:
+    if pa.types.is_map(kind):
+        return f"Its entries are one: explode={f'map_entries({expression.text})'!r}"
+    if pa.types.is_struct(kind):
+        lists = [f"{expression.text}.{field.name}" for field in kind if pa.types.is_list(field.type)]
+        return f"Name a field that is one: explode={lists[0]!r}" if lists else "None of its fields is one."
+    return f"An array within JSON text becomes one by explode={f'CAST({expression.text} AS JSON[])'!r}"
 
 
 def _refuse_taken_name(subject: str, declaration: str, name: str, schema: pa.Schema) -> None:

@@ -76,6 +76,8 @@ class LedgerFile:
             return column
         if name in self._values:
             return pa.array(self._values[name], self._file.schema.field(name).type)
+        if name not in self._file.schema.names:  # the table has not got it from a later version yet
+            return pa.nulls(len(self), dict(schemas.RUNS)[name])
         self._keep(self._file.read([name]))
         return self.column(name)
 

@@ -96,12 +96,9 @@ def parse_condition(subject: str, text: object) -> Expression:
     return Expression(match.string, (ColumnUse(column, *match.span("column"), "COMPARISON"),))
 
 
-def parse_derivations(
-    subject: str, derive: Mapping[str, str], roles: Sequence[str] = ()
-) -> tuple[tuple[str, Expression], ...]:
-    """Each derived column with its expression, in their order, but a column before those that read it. The
-    columns `roles` are the source's own. Raises PipelineError: a name can't be one of a column, an expression
-    is none, or columns read each other.
+def check_derived_names(subject: str, derive: Mapping[str, str], roles: Sequence[str] = ()) -> None:
+    """Raise PipelineError where a name can't be one of a derived column. The columns `roles` are the source's
+    own.
     """
     for name in derive:
         if not isinstance(name, str) or not _NAME.fullmatch(name) or "__" in name:
@@ -118,6 +115,15 @@ def parse_derivations(
             )
     if len({name.lower() for name in derive}) != len(derive):
         raise PipelineError(subject, "derived columns must differ, also in lower case")
+
+
+def parse_derivations(
+    subject: str, derive: Mapping[str, str], roles: Sequence[str] = ()
+) -> tuple[tuple[str, Expression], ...]:
+    """Each derived column with its expression, in their order, but a column before those that read it. Raises
+    PipelineError: see `check_derived_names`; an expression is none, or columns read each other.
+    """
+    check_derived_names(subject, derive, roles)
     expressions = {
         name: parse_expression(subject, f"derive[{name!r}]", text) for name, text in derive.items()
     }

@@ -6,11 +6,17 @@ Names only: whether the columns exist is checked against the pinned table versio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Any, Literal
 
 from slackwater.pipelines.canonical import plain_value
 from slackwater.pipelines.errors import PipelineError
-from slackwater.pipelines.expressions import Expression, parse_derivations, parse_expression
+from slackwater.pipelines.expressions import (
+    Expression,
+    check_derived_names,
+    parse_derivations,
+    parse_expression,
+)
 from slackwater.windowing.calendars import zone_named
 from slackwater.windowing.errors import ConfigurationError
 
@@ -67,8 +73,6 @@ class Source:
     derive: Mapping[str, str] = field(default_factory=dict)
     zone: str | None = None
     explode: str | None = None
-    derivations: tuple[tuple[str, Expression], ...] = field(init=False, repr=False, compare=False)
-    explosion: Expression | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         subject = self.subject
@@ -126,15 +130,12 @@ class Source:
         object.__setattr__(self, "lacks", tuple(self.lacks))
 
     def _check_computed_columns(self) -> None:
-        set_ = object.__setattr__
         if not isinstance(self.derive, Mapping):
             raise PipelineError(
                 self.subject, f"derive is {self.derive!r}; it maps columns to expressions in SQL"
             )
-        set_(self, "derive", dict(self.derive))
-        set_(self, "derivations", parse_derivations(self.subject, self.derive))
-        explosion = None if self.explode is None else parse_expression(self.subject, "explode", self.explode)
-        set_(self, "explosion", explosion)
+        object.__setattr__(self, "derive", dict(self.derive))
+        check_derived_names(self.subject, self.derive)
         if self.zone is None:
             return
         try:
@@ -144,6 +145,19 @@ class Source:
 
             similar = get_close_matches(str(self.zone), available_timezones(), 1) or ["Europe/Berlin"]
             raise PipelineError(self.subject, f"zone: {error} For example: zone={similar[0]!r}") from error
+
+    # DuckDB reads expressions, and takes longer to import than a DAG file: where they are asked for.
+    @cached_property
+    def derivations(self) -> tuple[tuple[str, Expression], ...]:
+        """The derived columns with their expressions, a column before those that read it. Raises
+        PipelineError: an expression is none, or columns read each other.
+        """
+        return parse_derivations(self.subject, self.derive)
+
+    @cached_property
+    def explosion(self) -> Expression | None:
+        """The list that is exploded; None: none is. Raises PipelineError: the expression is none."""
+        return None if self.explode is None else parse_expression(self.subject, "explode", self.explode)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -168,7 +182,7 @@ class Source:
         }
 
     def __hash__(self) -> int:
-        expressions = (self.derivations, self.zone, self.explode)
+        expressions = (*self.derive.items(), self.zone, self.explode)
         return hash((type(self), self.table, self.name, self.columns, self.order, self.lacks, expressions))
 
 

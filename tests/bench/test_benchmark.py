@@ -416,7 +416,7 @@ def test_workloads_and_growth_are_drawn_into_one_picture(tmp_path: Path) -> None
 
 def test_an_unknown_workload_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        UsageError, match="no workload is called 'z'; there are a, b, c, d, e, f, g, h, i, growth, nexmark"
+        UsageError, match="no workload is called 'z'; there are a, b, c, d, e, f, g, h, i, j, growth, nexmark"
     ):
         Benchmark(["z"], 10_000, None, tmp_path)
     with pytest.raises(UsageError, match="no contender is called 'spork'; there are slackwater"):

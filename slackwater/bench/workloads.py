@@ -117,18 +117,8 @@ _SECONDS = Workload(
     lateness_ms=30_000,
     late_by_ms=(8_000, 60_000),
 )
-_ALL_ROWS = Workload(
-    name="h",
-    title="all rows, tumbling 10 s",
-    pipeline="bench_h",
-    keys=1,
-    span_s=3_600,
-    kind="tumbling",
-    size_ms=10_000,
-    slide_ms=10_000,
-    lateness_ms=30_000,
-    late_by_ms=(8_000, 60_000),
-    has_one_key=True,
+_ALL_ROWS = replace(
+    _SECONDS, name="h", title="all rows, tumbling 10 s", pipeline="bench_h", keys=1, has_one_key=True
 )
 WORKLOADS: Mapping[str, Workload] = MappingProxyType(
     {

@@ -127,10 +127,12 @@ def account_of(
     """
     files: set[LogicalFile] = set(listed_files)
     steps: list[_Step] = []
+    has_restore = False
     log = actions_newest_first(uri, 0, version)
     while True:
         first = version - len(steps)
-        first_state = recorded_at(first) if first <= since else None
+        # A restored file may be gone from what runs have recorded; the log says when its rows came.
+        first_state = recorded_at(first) if first <= since and not has_restore else None
         if first_state is not None and first_state.files_in_table == files:
             break
         number, actions = next(log, (-1, []))
@@ -143,6 +145,7 @@ def account_of(
             break
         commit = commit_of(number, actions)
         steps.append(_Step(commit, actions))
+        has_restore = has_restore or commit_info_of(actions).get("operation") == "RESTORE"
         files -= commit.added_files | (commit.rewrites if commit.rewritten_files else frozenset())
         files |= commit.removed_files | commit.rewritten_files
     descriptions = {**_descriptions_in(steps), **first_state.descriptions, **listed_files}

@@ -108,9 +108,9 @@ def records_arrived(start: datetime, end: datetime) -> pa.Table:
     order = np.argsort(arrival_ms, kind="stable")
     offset = np.empty_like(vehicle)
     for number in range(PARTITIONS):  # all records before `first` were appended before `start`
-        of_partition = order[partition[order] == number]
-        offset[of_partition] = first // block * (VEHICLES_PER_GARBLED_RECORD + 1) + np.arange(
-            of_partition.size
+        partition_places = order[partition[order] == number]
+        offset[partition_places] = first // block * (VEHICLES_PER_GARBLED_RECORD + 1) + np.arange(
+            partition_places.size
         )
     chosen = order[slice(*np.searchsorted(arrival_ms, [since_ms, until_ms], sorter=order))]
     start_ms = int(START.timestamp()) * 1_000

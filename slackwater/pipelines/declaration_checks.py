@@ -229,12 +229,14 @@ def check_keys(subject: str, keys: Sequence[str]) -> None:
             plain: '"' + name.replace('"', '""') + '"' if name in derived_names else name
             for name, plain in names.items()
         }
-        of_field = f"key_by={dict(key_by, **{derived_names[first]: first})!r}"
+        field_declaration = f"key_by={dict(key_by, **{derived_names[first]: first})!r}"
+        beginning = "Give"
+        if _is_path(first):
+            beginning = f"Is it a field of a struct, write {field_declaration}. Else give"
         raise PipelineError(
             subject,
             f"key_by has {first!r}; the name of a key is letters, digits and single underscores. "
-            f"{f'Is it a field of a struct, write {of_field}. Else give' if _is_path(first) else 'Give'} the "
-            f"column such a name: key_by={key_by!r}",
+            f"{beginning} the column such a name: key_by={key_by!r}",
         )
 
 

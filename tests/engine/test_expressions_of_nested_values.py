@@ -105,7 +105,7 @@ def as_text(value: Any) -> str | None:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def of_json(function: Any) -> Any:
+def on_json(function: Any) -> Any:
     return lambda row: None if row["j"] is None else function(document(row))
 
 
@@ -172,21 +172,21 @@ def uuid_text(text: str) -> str:
 
 
 VALUES: dict[str, Any] = {
-    "j ->> 'a'": of_json(lambda value: as_text(member(value, "a"))),
-    "json_extract_string(j, '$.a.b')": of_json(lambda value: as_text(member(value, "a", "b"))),
-    "j -> 'a' ->> 'b'": of_json(lambda value: as_text(member(value, "a", "b"))),
-    "(j -> 'a' ->> 'b') = '7'": of_json(
+    "j ->> 'a'": on_json(lambda value: as_text(member(value, "a"))),
+    "json_extract_string(j, '$.a.b')": on_json(lambda value: as_text(member(value, "a", "b"))),
+    "j -> 'a' ->> 'b'": on_json(lambda value: as_text(member(value, "a", "b"))),
+    "(j -> 'a' ->> 'b') = '7'": on_json(
         lambda value: unless_none("7".__eq__, as_text(member(value, "a", "b")))
     ),
-    "j ->> '$.a[0]'": of_json(lambda value: as_text(member(value, "a", 0))),
-    "json_array_length(j)": of_json(lambda value: len(value) if isinstance(value, list) else 0),
-    "json_type(j)": of_json(kind),
+    "j ->> '$.a[0]'": on_json(lambda value: as_text(member(value, "a", 0))),
+    "json_array_length(j)": on_json(lambda value: len(value) if isinstance(value, list) else 0),
+    "json_type(j)": on_json(kind),
     "json_valid(j)": lambda row: unless_none(is_json, row["j"]),
-    "TRY(j ->> 'a')": unless_it_fails(of_json(lambda value: as_text(member(value, "a")))),
+    "TRY(j ->> 'a')": unless_it_fails(on_json(lambda value: as_text(member(value, "a")))),
     "CASE WHEN json_valid(j) THEN j ->> 'a' END": unless_it_fails(
-        of_json(lambda value: as_text(member(value, "a")))
+        on_json(lambda value: as_text(member(value, "a")))
     ),
-    "array_to_string(json_keys(j), '+')": of_json(
+    "array_to_string(json_keys(j), '+')": on_json(
         lambda value: "+".join(value) if isinstance(value, dict) else ""
     ),
     "payload.user.id": lambda row: part(row, "payload", "user", "id"),

@@ -46,11 +46,11 @@ def at(minutes: float) -> datetime:
 
 
 def test_a_range_holds_the_same_records_however_it_is_asked_for():
-    whole = records_arrived(at(0), at(26))
+    all_records = records_arrived(at(0), at(26))
     cuts = [-5, 3.3333, 20, 20.0001, 22, 26]
     parts = [records_arrived(at(start), at(end)) for start, end in pairwise(cuts)]
-    assert [row for part in parts for row in part.to_pylist()] == whole.to_pylist()
-    assert whole.schema == SCHEMA
+    assert [row for part in parts for row in part.to_pylist()] == all_records.to_pylist()
+    assert all_records.schema == SCHEMA
     assert records_arrived(at(20), at(20)).num_rows == 0
 
 
@@ -59,11 +59,11 @@ def test_records_are_as_kafka_numbers_them():
     assert {(record["topic"], record["timestampType"]) for record in records} == {("vehicles", 1)}
     assert {record["key"].decode() for record in records} == set(TOLLGATES)
     for partition in range(3):
-        of_partition = [record for record in records if record["partition"] == partition]
-        assert [record["offset"] for record in of_partition] == list(range(len(of_partition)))
-        times = [record["timestamp"] for record in of_partition]
+        partition_records = [record for record in records if record["partition"] == partition]
+        assert [record["offset"] for record in partition_records] == list(range(len(partition_records)))
+        times = [record["timestamp"] for record in partition_records]
         assert times == sorted(times)
-        assert len(of_partition) == pytest.approx(len(records) / 3, rel=0.01)
+        assert len(partition_records) == pytest.approx(len(records) / 3, rel=0.01)
 
 
 @pytest.fixture(scope="module")
@@ -273,6 +273,6 @@ def test_garbled_records_are_in_quarantine_with_a_reason_that_can_be_read(
         record["value"].decode() for record in garbled_records if kind_of_garbled(record) == "no JSON"
     ]
     assert here("quarantine", "list", "minutes", "--limit", "0", *where) == 0
-    shown = capsys.readouterr().out
+    printed_text = capsys.readouterr().out
     assert len(cut_values) > 1
-    assert all(f"value {value.rstrip()}" in shown for value in cut_values)
+    assert all(f"value {value.rstrip()}" in printed_text for value in cut_values)

@@ -124,8 +124,8 @@ def counts_of(records: Iterable[Record], end: datetime) -> Counts:
             if watermark >= last_instant(start) + LATENESS_MS:
                 counts.late += 1
                 continue
-            of_window = counts.arrivals.setdefault((vehicle.tollgate, start), [])
-            of_window.append((vehicle.arrival, watermark >= last_instant(start)))
+            window_arrivals = counts.arrivals.setdefault((vehicle.tollgate, start), [])
+            window_arrivals.append((vehicle.arrival, watermark >= last_instant(start)))
         for vehicle in vehicles:
             newest = max(newest_of_partition[vehicle.partition], vehicle.timestamp)
             newest_of_partition[vehicle.partition] = newest

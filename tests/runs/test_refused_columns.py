@@ -90,10 +90,10 @@ def _name(value: object) -> str:
 
 def run_of(folder: Path, declaration: dict[str, Any]) -> World:
     own = {name: declaration[name] for name in ("key_by", "distinct_by", "select") if name in declaration}
-    of_source = {"event_time": "at", "arrival_time": "at"}
-    of_source |= {name: value for name, value in declaration.items() if name not in own}
+    source_settings = {"event_time": "at", "arrival_time": "at"}
+    source_settings |= {name: value for name, value in declaration.items() if name not in own}
     pipeline = replace(
-        DAILY, **{"source": DeltaSource("raw", **of_source), "select": {"n": agg.count()}, **own}
+        DAILY, **{"source": DeltaSource("raw", **source_settings), "select": {"n": agg.count()}, **own}
     )
     world = World(folder, pipeline)
     write_deltalake(world.source, pa.table(VALUES, schema=TYPES), mode="append")

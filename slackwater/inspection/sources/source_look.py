@@ -81,9 +81,9 @@ class SourceLook:
             return "It has no rows yet."
         if len(head.rows) == head.total_rows:
             return "All rows were read."
-        of_rows = "" if head.total_rows is None else f" of {head.total_rows:,}"
+        total_text = "" if head.total_rows is None else f" of {head.total_rows:,}"
         return (
-            f"Read: {len(head.rows):,}{of_rows} rows, from {head.files_read:,} of "
+            f"Read: {len(head.rows):,}{total_text} rows, from {head.files_read:,} of "
             f"{count_text(head.total_files, 'file')}."
         )
 

@@ -261,8 +261,8 @@ class Folder:
         rows = rows.select(self.schema.names).cast(self.schema)
         files = [
             self._write(value, part, searched_columns)
-            for value, of_partition in by_partition(rows, self.partition_by)
-            for part in _parts(of_partition, rows_per_file)
+            for value, partition_rows in by_partition(rows, self.partition_by)
+            for part in _parts(partition_rows, rows_per_file)
         ]
         self.commit_files(files, expected_table=expected_table, transaction=transaction)
 

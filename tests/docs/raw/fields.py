@@ -21,10 +21,10 @@ from tests.docs.raw.tables import (
     RawTable,
     Row,
     event_of,
+    at_ms,
+    moment_in,
     moment_in_berlin,
     ms_of,
-    of_formats,
-    of_ms,
     purchases,
     text_at,
     whole,
@@ -93,7 +93,7 @@ def time_in_a_struct() -> RawTable:
 
     def read(row: Row) -> Event:
         own = row["meta"] or {"created_at": None, "loaded_ms": None}
-        return event_of(row["user_id"], own["created_at"], row["amount"], of_ms(own["loaded_ms"]))
+        return event_of(row["user_id"], own["created_at"], row["amount"], at_ms(own["loaded_ms"]))
 
     kind = pa.struct({"created_at": MOMENT, "loaded_ms": LONG})
     return RawTable(pa.schema({"meta": kind, "user_id": TEXT, "amount": LONG}), rows, read)
@@ -264,7 +264,7 @@ def web_and_till() -> list[RawTable]:
 
     def read_web(row: Row) -> Event:
         document = json.loads(row["body"])
-        return event_of(document["user"], of_ms(row["sent"]), document["amount"])
+        return event_of(document["user"], at_ms(row["sent"]), document["amount"])
 
     till: list[Row] = []
     for one in purchases(25):
@@ -276,7 +276,7 @@ def web_and_till() -> list[RawTable]:
 
     def read_till(row: Row) -> Event:
         texts = (row["day"], row["clock"])
-        at = None if None in texts else moment_in_berlin(of_formats(" ".join(texts), ["%Y-%m-%d %H:%M"]))
+        at = None if None in texts else moment_in_berlin(moment_in(" ".join(texts), ["%Y-%m-%d %H:%M"]))
         return event_of(row["card"], at, row["amount"])
 
     return [

@@ -120,18 +120,18 @@ def ms_of(at: datetime) -> int:
     return (at - EPOCH) // timedelta(milliseconds=1)
 
 
-def of_ms(number: int | str | None) -> datetime | None:
+def at_ms(number: int | str | None) -> datetime | None:
     return None if number is None else EPOCH + timedelta(milliseconds=int(number))
 
 
 def moment_in_berlin(local: datetime) -> datetime:
     """The last moment at which the clocks of Berlin show a local time; if none, an hour later they do."""
     moments = [local.replace(tzinfo=UTC) - timedelta(hours=offset) for offset in (1, 2)]
-    shown = [at for at in moments if at.astimezone(BERLIN).replace(tzinfo=None) == local]
-    return max(shown) if shown else moment_in_berlin(local + timedelta(hours=1))
+    moments_shown = [at for at in moments if at.astimezone(BERLIN).replace(tzinfo=None) == local]
+    return max(moments_shown) if moments_shown else moment_in_berlin(local + timedelta(hours=1))
 
 
-def of_formats(text: str, formats: Sequence[str]) -> datetime:
+def moment_in(text: str, formats: Sequence[str]) -> datetime:
     for form in formats:
         try:
             return datetime.strptime(text, form)  # noqa: DTZ007 - a local time

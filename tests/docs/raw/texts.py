@@ -19,10 +19,10 @@ from tests.docs.raw.tables import (
     Row,
     UnusableError,
     event_of,
+    at_ms,
+    moment_in,
     moment_in_berlin,
     ms_of,
-    of_formats,
-    of_ms,
     purchases,
     text_at,
     whole,
@@ -99,7 +99,7 @@ def other_formats() -> RawTable:
     rows += [{**rows[0], "created": text} for text in ("2025-03-03 10:00", "31.02.2025", "März", None)]
 
     def read(row: Row) -> Event:
-        at = None if row["created"] is None else moment_in_berlin(of_formats(row["created"], formats))
+        at = None if row["created"] is None else moment_in_berlin(moment_in(row["created"], formats))
         return event_of(row["user_id"], at, row["amount"])
 
     schema = pa.schema({"created": TEXT, "loaded_at": MOMENT, "user_id": TEXT, "amount": LONG})
@@ -141,7 +141,7 @@ def json_in_bytes() -> RawTable:
 
     def read(row: Row) -> Event:
         document = None if row["value"] is None else json.loads(row["value"].decode("utf-8"))
-        at, amount = of_ms(text_at(document, "at")), whole(text_at(document, "amount"))
+        at, amount = at_ms(text_at(document, "at")), whole(text_at(document, "amount"))
         return event_of(text_at(document, "user", "id"), at, amount)
 
     return RawTable(pa.schema({"value": pa.binary(), "loaded_at": MOMENT}), rows, read)
@@ -163,7 +163,7 @@ def kafka_topic() -> RawTable:
     def read(row: Row) -> Event:
         document = json.loads(row["value"].decode())
         key = None if row["key"] is None else row["key"].decode()
-        return event_of(key, of_ms(text_at(document, "at")), whole(text_at(document, "amount")))
+        return event_of(key, at_ms(text_at(document, "at")), whole(text_at(document, "amount")))
 
     schema = pa.schema(
         {"key": pa.binary(), "value": pa.binary(), "topic": TEXT, "partition": pa.int32(), "offset": LONG}
@@ -198,6 +198,6 @@ def debezium() -> RawTable:
 
     def read(payload: Row) -> Event:
         after = payload["after"]
-        return event_of(after.get("user_id"), of_ms(payload["ts_ms"]), whole(text_at(after, "amount")))
+        return event_of(after.get("user_id"), at_ms(payload["ts_ms"]), whole(text_at(after, "amount")))
 
     return RawTable(pa.schema({"value": pa.binary(), "timestamp": MOMENT}), rows, read, parts)

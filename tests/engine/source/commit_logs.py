@@ -72,14 +72,14 @@ class CommitLog:
         source = self.plain()
         for file, _ in source.files_with_bounds("e"):
             positions, hidden = [], set()
-            whole = SourceFile(source.uri, _without_vector(file), source.schema)
-            for batch in whole.batches(["row"], None):
+            whole_file = SourceFile(source.uri, _without_vector(file), source.schema)
+            for batch in whole_file.batches(["row"], None):
                 positions += batch.rows.column("row").to_pylist()
             if file.vector is not None:
                 hidden = set(hidden_rows(source.uri, file.vector).tolist())
-            found = [at for at, row in enumerate(positions) if row == number and at not in hidden]
-            if found:
-                self._hide(hour, file, sorted(hidden | {found[0]}))
+            positions_found = [at for at, row in enumerate(positions) if row == number and at not in hidden]
+            if positions_found:
+                self._hide(hour, file, sorted(hidden | {positions_found[0]}))
                 return True
         return False
 

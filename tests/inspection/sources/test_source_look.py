@@ -247,8 +247,8 @@ def test_a_folder_within_a_delta_table_is_looked_at_as_the_table(tmp_path: Path)
     look = look_at("t/day=2024-02-29", str(tmp_path))
     assert (look.place.format, look.table, look.head.total_rows) == (SourceFormat.DELTA, "t", 40)
     [file] = (tmp_path / "t").rglob("*.parquet")
-    of_file = look_at(str(file.relative_to(tmp_path)), str(tmp_path))
-    assert (of_file.place.format, of_file.table) == (SourceFormat.DELTA, "t")
+    file_look = look_at(str(file.relative_to(tmp_path)), str(tmp_path))
+    assert (file_look.place.format, file_look.table) == (SourceFormat.DELTA, "t")
 
 
 def test_json_lines_are_shown_with_the_line_that_makes_a_source_of_them(tmp_path: Path) -> None:
@@ -268,21 +268,21 @@ def test_json_lines_are_shown_with_the_line_that_makes_a_source_of_them(tmp_path
     assert "can't read JSON yet" in sentence
     exec("\n".join(lines), {})
     assert DeltaTable(tmp_path / "sources" / "drop").to_pyarrow_table().num_rows == 200
-    again = look_at("sources/drop", str(tmp_path))
-    assert roles(again) == roles(look)
+    second_look = look_at("sources/drop", str(tmp_path))
+    assert roles(second_look) == roles(look)
 
 
 def test_csv_and_orc_files(tmp_path: Path) -> None:
     lines = [f"{at(m):%d.%m.%Y %H:%M};s{m % 3};{m}" for m in MINUTES]
     (tmp_path / "x.csv").write_text("\n".join(["when;sensor;n", *lines]))
-    of_csv = look_at("x.csv", str(tmp_path))
-    assert (of_csv.place.title, of_csv.head.total_rows) == ("CSV file", 200)
-    assert of_csv.roles[0].field == "when"
+    csv_look = look_at("x.csv", str(tmp_path))
+    assert (csv_look.place.title, csv_look.head.total_rows) == ("CSV file", 200)
+    assert csv_look.roles[0].field == "when"
     (tmp_path / "orc").mkdir()
     orc.write_table(pa.table(times(0, 30)), tmp_path / "orc" / "a.orc")
-    of_orc = look_at("orc", str(tmp_path))
-    assert (of_orc.head.total_rows, roles(of_orc)["arrival"]) == (30, "arrival_time")
-    assert '.format("orc")' in of_orc.what_to_do[1]
+    orc_look = look_at("orc", str(tmp_path))
+    assert (orc_look.head.total_rows, roles(orc_look)["arrival"]) == (30, "arrival_time")
+    assert '.format("orc")' in orc_look.what_to_do[1]
 
 
 def test_an_iceberg_table_has_the_columns_of_its_newest_metadata(tmp_path: Path) -> None:

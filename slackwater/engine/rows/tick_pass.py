@@ -44,9 +44,9 @@ from slackwater.windowing.columnar.timeline.timeline import (
 )
 from slackwater.windowing.watermarks import WatermarkStrategy
 
-# A larger slice is divided by source partitions, into so many ranges.
+# A larger slice is divided by source partitions into ranges: a task for each.
 _LARGE_BYTES = 256 << 20
-_RANGES = 32
+_BYTES_OF_RANGE, _MOST_RANGES = 128 << 20, 32
 # A task merges its ticks when it holds so many.
 _TICKS_AT_ONCE = 1 << 21
 
@@ -62,8 +62,9 @@ def tick_maxima(transport: Transport, scan: SliceScan, judge: Judge, before: Pro
     narrow_scan = scan_of_pass(scan, judge)
     if scan.size <= _LARGE_BYTES:
         return transport.gather(narrow_scan, TicksThatMatter(judge))
-    lowest_of_range = LowestOfRange(judge.pipeline.watermarks, scan.from_ms, scan.to_ms, before, _RANGES)
-    return transport.shuffle(narrow_scan, TicksThatMatter(judge, _RANGES), _RANGES, lowest_of_range)
+    ranges = min(_MOST_RANGES, max(transport.slots, round(scan.size / _BYTES_OF_RANGE)))
+    lowest_of_range = LowestOfRange(judge.pipeline.watermarks, scan.from_ms, scan.to_ms, before, ranges)
+    return transport.shuffle(narrow_scan, TicksThatMatter(judge, ranges), ranges, lowest_of_range)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -11,7 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.engine.source.batches import SourceBatch, name_in_files, read_computed, read_stored
-from slackwater.engine.source.computed_columns import compute, explodes, is_computed, stored_names
+from slackwater.engine.source.computed_column_files import ComputedColumnFiles
+from slackwater.engine.source.computed_columns import (
+    ComputedRows,
+    compute,
+    explodes,
+    is_computed,
+    stored_names,
+)
 from slackwater.engine.source.deletion_vectors import hidden_rows
 from slackwater.engine.source.files import ColumnStatistics, InputFile
 from slackwater.tables.delta.parquet import damaged_file, open_verified
@@ -77,6 +84,7 @@ class SourceFile:
         null_checked: Sequence[str] = (),
         rows_at_once: int = ROWS_AT_ONCE,
         arrivals: Arrivals | None = None,
+        column_files: ComputedColumnFiles | None = None,
     ) -> Iterator[SourceBatch]:
         """The file's share in batches of whole row groups, about `rows_at_once` rows each.
 
@@ -85,6 +93,7 @@ class SourceFile:
             null_checked: columns whose null mask alone is read, and nothing where the file says that they
                 hold no null.
             arrivals: row groups that can't hold any of these are left out; None: none is.
+            column_files: hold computed columns from one pass over a slice for the next; None: nothing does.
         """
         file = self.file
         if explodes(self.schema):  # positions are those of items, so all columns are read at once
@@ -95,9 +104,7 @@ class SourceFile:
             eager = tuple(
                 name for name in columns if (first is None or name in first) and name not in complete_columns
             )
-            computed_rows = read_computed(
-                self.uri, file, self.schema, eager, row_groups=groups, metadata=self._metadata
-            )
+            computed_rows = self._computed_rows(eager, groups, column_files)
             rows_at_hand = (
                 computed_rows.rows if computed_rows.stored_rows is None else computed_rows.stored_rows
             )
@@ -117,6 +124,29 @@ class SourceFile:
                 read_full_rows=full_rows,
                 statistics=statistics,
             )
+
+    def _computed_rows(
+        self, columns: Sequence[str], groups: Sequence[int], column_files: ComputedColumnFiles | None
+    ) -> ComputedRows:
+        """`columns` of some row groups, the computed ones from `column_files` if they have them."""
+        read = partial(
+            read_computed, self.uri, self.file, self.schema, row_groups=groups, metadata=self._metadata
+        )
+        if column_files is None or not column_files.columns:
+            return read(columns)
+        columns_in_file = column_files.read(self.file, groups)
+        if columns_in_file is None:
+            computed_rows = read(tuple(dict.fromkeys((*columns, *column_files.columns))))
+            column_files.write(self.file, groups, computed_rows)
+            return replace(computed_rows, rows=computed_rows.rows.select(columns))
+        other_rows = read(tuple(name for name in columns if name not in column_files.columns))
+        tables = [columns_in_file.rows, other_rows.rows]
+        arrays = {name: table.column(name) for table in tables for name in table.column_names}
+        return ComputedRows(
+            rows=pa.table({name: arrays[name] for name in columns}),
+            failures=(*columns_in_file.failures, *other_rows.failures),
+            stored_rows=other_rows.rows if other_rows.stored_rows is None else other_rows.stored_rows,
+        )
 
     def statistics(self, name: str, groups: Sequence[int]) -> ColumnStatistics:
         """The footer's statistics of a column over these row groups; none of partition and computed ones."""

@@ -3,13 +3,14 @@ each is scanned for itself, and the first scan has the others.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pyarrow as pa
 
 from slackwater.engine.source.batches import SourceBatch
+from slackwater.engine.source.computed_column_files import ComputedColumnFiles, columns_for_files
 from slackwater.engine.source.coverage import ReadRange
 from slackwater.engine.source.files import InputFile
 from slackwater.engine.source.naming import Naming, common_batch
@@ -38,7 +39,8 @@ class SliceScan:
         naming: how the pipeline's rows, which all columns here refer to, are made from the source's; None:
             they are the same.
         others: the scans of the pipeline's other sources, in order; only their source, files, `before`,
-            `newer_reads` and naming count.
+            `newer_reads`, naming and `column_files` count.
+        column_files: hold computed columns from one pass over the slice for the next; None: nothing does.
     """
 
     source: PinnedSource
@@ -56,6 +58,7 @@ class SliceScan:
     null_checked: tuple[str, ...] = ()
     naming: Naming | None = None
     others: "tuple[SliceScan, ...]" = ()
+    column_files: ComputedColumnFiles | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -72,6 +75,21 @@ class SliceScan:
     @property
     def all_files(self) -> tuple[InputFile, ...]:
         return tuple(file for part in self.parts for file in part.files)
+
+    def with_column_files(self, folder: str, columns: Iterable[str]) -> "SliceScan":
+        """The scan, with the computed ones of `columns` in files of `folder` from its first pass on."""
+        names = tuple(columns)
+        first, *others = (
+            replace(part, column_files=ComputedColumnFiles(folder, part.columns_for_files(names)))
+            for part in self.parts
+        )
+        return replace(self, column_files=first.column_files, others=tuple(others))
+
+    def columns_for_files(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """The source's own columns, among `columns`, that are better kept in files than computed twice."""
+        if self.naming is None:
+            return columns_for_files(self.source.schema, columns)
+        return columns_for_files(self.naming.own_schema, self.naming.own_columns(columns))
 
     def with_own_columns(self) -> "SliceScan":
         naming = self.naming
@@ -147,7 +165,9 @@ class SliceScan:
         )
         schema = self.source.schema if naming is None else naming.own_schema
         source = SourceFile(self.source.uri, file, schema)
-        return source.batches(self.columns, self.first, self.null_checked, self.rows_at_once, arrivals)
+        return source.batches(
+            self.columns, self.first, self.null_checked, self.rows_at_once, arrivals, self.column_files
+        )
 
     def versions(self) -> dict[str, int]:
         """The name of each of several sources → the version that is read; empty for one source."""

@@ -5,6 +5,7 @@ import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from slackwater.engine.source.scan import Batches, SliceScan
 from slackwater.engine.transport import task_errors
 from slackwater.engine.transport.placement import Place, Placement
 from slackwater.engine.transport.process_memory import forget_peak
+from slackwater.engine.transport.task_folder import folder_of_tasks
 
 Input = TypeVar("Input")
 Result = TypeVar("Result")
@@ -59,6 +61,11 @@ class Transport(Protocol):
 
     def each(self, task: NumberedTask, count: int) -> list[pa.Table]:
         """Run `task` once for each number below `count`. Results as of `shuffle`, in any order."""
+
+    def folder(self) -> AbstractContextManager[str | None]:
+        """A folder for the files of tasks, which goes with the block; None where tasks run on other machines
+        than the driver, so that they share none.
+        """
 
 
 class PlacedTransport(NamedTuple):
@@ -107,6 +114,9 @@ class InProcess:
 
     def each(self, task: NumberedTask, count: int) -> list[pa.Table]:
         return self._each(task, range(count))
+
+    def folder(self) -> AbstractContextManager[str]:
+        return folder_of_tasks()
 
     def _run_map_tasks(self, scan: SliceScan, task: MapTask) -> list[tuple[int, pa.Table]]:
         return self._each(lambda group: task(scan.read(group)), scan.groups(self._threads))

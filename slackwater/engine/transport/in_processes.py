@@ -2,16 +2,9 @@
 Spark, tasks are pickled, and tables go to range tasks in files.
 """
 
-import os
-import shutil
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
-from typing import Final
 
 import pyarrow as pa
 
@@ -21,10 +14,6 @@ from slackwater.engine.transport.blobs import BlobFiles, from_blob, to_blobs
 from slackwater.engine.transport.in_process import InThreads, MapTask, NumberedTask, RangeTask
 from slackwater.engine.transport.placement import Place
 from slackwater.engine.transport.task_processes import Blob, TaskProcesses
-from slackwater.runtime.process_end import is_running
-
-_PREFIX: Final = "slackwater-blobs-"
-_SECONDS_KEPT: Final = 86_400
 
 
 class InProcesses(InThreads):
@@ -44,7 +33,7 @@ class InProcesses(InThreads):
         self._processes.close()
 
     def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
-        with _folder_of_blobs() as folder:
+        with self.folder() as folder:
             files = BlobFiles(folder)
             places: dict[int, list[bytes]] = defaultdict(list)
             groups = scan.groups(self.slots)
@@ -60,20 +49,6 @@ class InProcesses(InThreads):
 
     def each(self, task: NumberedTask, count: int) -> list[pa.Table]:
         return _tables(self._processes.run(partial(_call, task, number) for number in range(count)))
-
-
-@contextmanager
-def _folder_of_blobs() -> Iterator[str]:
-    """A folder that goes with the block. A killed process's folder goes a day later, with the next one:
-    younger ones may belong to processes that can't be seen from here.
-    """
-    for folder in Path(gettempdir()).glob(f"{_PREFIX}*"):
-        with suppress(OSError, ValueError):
-            is_old = time.time() - folder.stat().st_mtime > _SECONDS_KEPT
-            if is_old and not is_running(int(folder.name.removeprefix(_PREFIX).partition("-")[0])):
-                shutil.rmtree(folder)
-    with TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-", ignore_cleanup_errors=True) as own_folder:
-        yield own_folder
 
 
 def _send(

@@ -7,7 +7,7 @@ import itertools
 import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import cache, reduce
 from tempfile import TemporaryDirectory
@@ -80,11 +80,9 @@ class OnSpark:
         return InThreads(os.cpu_count() or 1).gather(scan, task)
 
     def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
-        if not is_local(self._spark.sparkContext.master):
-            return self._shuffle(scan, task, ranges, reduce, (to_blobs, from_blob))
-        with TemporaryDirectory(
-            prefix="blobs-", dir=self._spark.sparkContext._temp_dir, ignore_cleanup_errors=True
-        ) as folder:
+        with self.folder() as folder:
+            if folder is None:
+                return self._shuffle(scan, task, ranges, reduce, (to_blobs, from_blob))
             files = BlobFiles(folder)
 
             def send(tables: Iterable[tuple[int, pa.Table]]) -> Iterator[pa.RecordBatch]:
@@ -132,6 +130,12 @@ class OnSpark:
                     yield from to_blobs((number, table) for table in task(number))
 
         return self._tables(lambda: _in_tasks(self._spark.range(0, count, 1, count), run)) if count else []
+
+    def folder(self) -> AbstractContextManager[str | None]:
+        context = self._spark.sparkContext
+        if not is_local(context.master):
+            return nullcontext()
+        return TemporaryDirectory(prefix="tasks-", dir=context._temp_dir, ignore_cleanup_errors=True)
 
     def _tables(self, make_frame: "Callable[[], DataFrame]") -> list[pa.Table]:
         """The tables in the column `data` of a frame, made and run once more where executors were lost."""

@@ -1,6 +1,7 @@
 """The transport of a command: threads or processes for small slices, and Spark where it is needed."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import pyarrow as pa
 
@@ -81,6 +82,9 @@ class SparkWhereNeeded:
 
     def each(self, task: NumberedTask, count: int) -> list[pa.Table]:
         return self._transport().each(task, count)
+
+    def folder(self) -> AbstractContextManager[str | None]:
+        return self._transport().folder()
 
     def _transport(self) -> Transport:
         """The transport of what is no slice, or no small one."""

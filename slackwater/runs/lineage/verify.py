@@ -216,12 +216,13 @@ class Verifier:
         engine = self.engine or planner.choose(pipeline, scan.schema).make()
         transport = work.transport(scan, engine, self.transport).transport
         before = work.progress()
-        timeline, after = work.timeline(scan, before, transport)
         scratch = f"{self.warehouse.root}/{self.pipeline.name}/_verify-{row.run_id}"
         try:
-            outcome = work.replay(
-                scan, timeline, after, engine, transport, run_id=row.run_id, scratch=scratch
-            )
+            with work.with_column_files(scan, transport) as scan_of_both:
+                timeline, after = work.timeline(scan_of_both, before, transport)
+                outcome = work.replay(
+                    scan_of_both, timeline, after, engine, transport, run_id=row.run_id, scratch=scratch
+                )
             facts = _facts(row, outcome, after)
             compared_rows = _ComparedRows(work.tables, row, outcome, scratch, pipeline.max_parallelism)
             names = SNAPSHOT_TABLES if is_old else _COMPARED_TABLES

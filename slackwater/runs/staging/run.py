@@ -252,21 +252,22 @@ class _SliceStage:
                 extra={**phases.facts, "place": placement.place},
             )
             transport.start()
-        with phases.phase("timeline"):
-            timeline, after = slice_replay.timeline(scan, before, transport)
-        with phases.phase("replay"):
-            outcome = slice_replay.replay(
-                scan,
-                timeline,
-                after,
-                engine,
-                transport,
-                run_id=self.run_id,
-                expectations=self.pipeline.pane_expectations,
-                ranges=ranges,
-            )
-            for part in scan.parts:
-                part.source.refuse_files_written_meanwhile(file.path for file in part.files)
+        with slice_replay.with_column_files(scan, transport) as scan_of_both:
+            with phases.phase("timeline"):
+                timeline, after = slice_replay.timeline(scan_of_both, before, transport)
+            with phases.phase("replay"):
+                outcome = slice_replay.replay(
+                    scan_of_both,
+                    timeline,
+                    after,
+                    engine,
+                    transport,
+                    run_id=self.run_id,
+                    expectations=self.pipeline.pane_expectations,
+                    ranges=ranges,
+                )
+                for part in scan.parts:
+                    part.source.refuse_files_written_meanwhile(file.path for file in part.files)
         return ReplayedSlice(
             slice_replay=slice_replay,
             scan=scan,

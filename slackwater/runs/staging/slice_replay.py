@@ -5,7 +5,8 @@ Reads the source and the parent's snapshot. Records nothing, and writes only int
 names.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from slackwater.engine.replaying.task_memory import (
     rows_sent,
 )
 from slackwater.engine.rows.carried_timeline import timeline_of_slice
+from slackwater.engine.rows.columns_read import columns_read
 from slackwater.engine.rows.judge import Judge
 from slackwater.engine.rows.progress import Progress
 from slackwater.engine.rows.union_columns import PinnedSources
@@ -134,6 +136,15 @@ class SliceReplay:
             lambda slots: self._ranges(scan, engine, slots) if ranges is None else ranges,
             engine.in_threads,
         )
+
+    @contextmanager
+    def with_column_files(self, scan: SliceScan, transport: Transport) -> Iterator[SliceScan]:
+        """`scan`, for both passes over the slice: the second has the columns that the first has computed."""
+        names = set(scan.schema.names)
+        columns = [name for name in columns_read(self.pipeline, scan.schema.names) if name in names]
+        has_columns = any(part.columns_for_files(columns) for part in scan.parts)
+        with transport.folder() if has_columns else nullcontext() as folder:
+            yield scan if folder is None else scan.with_column_files(folder, columns)
 
     def timeline(self, scan: SliceScan, before: Progress, transport: Transport) -> tuple[Timeline, Progress]:
         return timeline_of_slice(transport, scan, Judge.of(self.pipeline, scan), before)

@@ -150,14 +150,14 @@ class TestResults:
         assert table.to_pylist() == [{"number": 0}]
 
 
-def test_blobs_of_a_process_that_was_killed_a_day_ago_are_removed(
+def test_files_of_a_process_that_was_killed_a_day_ago_are_removed(
     processes: InProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         pass  # it has ended
-    of_dead, of_this = (tmp_path / f"slackwater-blobs-{pid}-x" for pid in (process.pid, os.getpid()))
-    young, foreign = tmp_path / f"slackwater-blobs-{process.pid}-y", tmp_path / "slackwater-blobs-of-others"
+    of_dead, of_this = (tmp_path / f"slackwater-tasks-{pid}-x" for pid in (process.pid, os.getpid()))
+    young, foreign = tmp_path / f"slackwater-tasks-{process.pid}-y", tmp_path / "slackwater-tasks-of-others"
     for folder in (of_dead, of_this, young, foreign):
         folder.mkdir()
         (folder / "blob").write_text("rows")
@@ -165,7 +165,7 @@ def test_blobs_of_a_process_that_was_killed_a_day_ago_are_removed(
     for folder in (of_dead, of_this, foreign):
         os.utime(folder, (two_days_ago, two_days_ago))
     shuffled(processes, scan_of(commit(tmp_path / "source", {1: 1.0})), 1)
-    left = {path.name for path in tmp_path.glob("slackwater-blobs-*")}
+    left = {path.name for path in tmp_path.glob("slackwater-tasks-*")}
     assert left == {of_this.name, young.name, foreign.name}
 
 

@@ -84,6 +84,7 @@ class SourceFile:
         null_checked: Sequence[str] = (),
         rows_at_once: int = ROWS_AT_ONCE,
         arrivals: Arrivals | None = None,
+        *,
         column_files: ComputedColumnFiles | None = None,
     ) -> Iterator[SourceBatch]:
         """The file's share in batches of whole row groups, about `rows_at_once` rows each.

@@ -166,7 +166,12 @@ class SliceScan:
         schema = self.source.schema if naming is None else naming.own_schema
         source = SourceFile(self.source.uri, file, schema)
         return source.batches(
-            self.columns, self.first, self.null_checked, self.rows_at_once, arrivals, self.column_files
+            self.columns,
+            self.first,
+            self.null_checked,
+            self.rows_at_once,
+            arrivals,
+            column_files=self.column_files,
         )
 
     def versions(self) -> dict[str, int]:

@@ -13,9 +13,10 @@ from pathlib import Path
 
 def race(folder: Path, work: Callable[..., str], *arguments: object, processes: int = 2) -> list[str]:
     """What `work(*arguments)` returned in each of the processes, which all start it at once and live until
-    the last is done.
+    the last is done. They are forked from one that has imported the module of the first work.
     """
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([work.__module__])
     barrier = context.Barrier(processes)
     outcomes = [folder / f"outcome-{number}" for number in range(processes)]
     contenders = [

@@ -16,6 +16,7 @@ from slackwater.runs import opened_pipeline
 from tests.integration.command import CommandResult, driver, here
 from tests.integration.driver import Plan
 from tests.integration.stored import StoredTables
+from tests.made_once import made_once
 
 REPLAYED_TO = "2013-01-04"
 # A pipeline of the same rules under the name `hourly`, with expectations of the test's choice.
@@ -35,31 +36,24 @@ def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A warehouse with the flights that arrived in the first five days; nothing has run. Not to be
     written.
     """
-    warehouse = tmp_path_factory.mktemp("flights") / "warehouse"
-    assert (
-        here(
-            "examples",
-            "load",
-            "departures",
-            "--from",
-            "2013-01-01",
-            "--to",
-            "2013-01-06",
-            "--warehouse",
-            warehouse,
-        )
-        == 0
-    )
-    return warehouse
+
+    def make(warehouse: Path) -> None:
+        days = ("--from", "2013-01-01", "--to", "2013-01-06")
+        assert here("examples", "load", "departures", *days, "--warehouse", warehouse) == 0
+
+    return made_once(tmp_path_factory, "flights", make)
 
 
 @pytest.fixture(scope="session")
 def replayed(flights: Path, tmp_path_factory: pytest.TempPathFactory) -> StoredTables:
     """`departures` replayed over three days. Not to be written."""
-    warehouse = shutil.copytree(flights, tmp_path_factory.mktemp("replayed") / "warehouse")
-    process = driver(Plan(), "run", "departures", "--to", REPLAYED_TO, "--warehouse", warehouse)
-    assert process.returncode == 0, process.stderr
-    return StoredTables(warehouse, "departures")
+
+    def make(warehouse: Path) -> None:
+        shutil.copytree(flights, warehouse, dirs_exist_ok=True)
+        process = driver(Plan(), "run", "departures", "--to", REPLAYED_TO, "--warehouse", warehouse)
+        assert process.returncode == 0, process.stderr
+
+    return StoredTables(made_once(tmp_path_factory, "replayed", make), "departures")
 
 
 @pytest.fixture

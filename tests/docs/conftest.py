@@ -1,4 +1,5 @@
-"""A warehouse that all pages begin with: a month of flights, of which `departures` has replayed ten days.
+"""A warehouse that the pages but README begin with: a month of flights, of which `departures` has replayed
+ten days.
 
 No assertions on what pages say live here.
 """
@@ -28,11 +29,19 @@ def ten_days(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def warehouse(ten_days: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the warehouse, of this test's own, which commands without --warehouse find; the working
-    directory is the repository's root in copies of which titled blocks may be written. Runs need no Spark.
+def warehouse(ten_days: Path, empty_warehouse: Path) -> Path:
+    """A copy of the warehouse, of this test's own, which commands without --warehouse find."""
+    shutil.copytree(ten_days, empty_warehouse, dirs_exist_ok=True)
+    return empty_warehouse
+
+
+@pytest.fixture
+def empty_warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A warehouse without tables, of this test's own, which commands without --warehouse find. Runs need no
+    Spark.
     """
-    folder = shutil.copytree(ten_days, tmp_path / "warehouse")
+    folder = tmp_path / "warehouse"
+    folder.mkdir()
     monkeypatch.setenv("SLACKWATER_WAREHOUSE", str(folder))
     monkeypatch.setattr(opened_pipeline, "spark_transport", lambda app: InProcess)
     return folder

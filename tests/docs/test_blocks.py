@@ -9,7 +9,6 @@ import glob
 import importlib.util
 import json
 import shlex
-import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -143,15 +142,13 @@ def test_the_blocks_of_a_page_run_one_after_the_other(page: str, warehouse: Path
             teller.run(block)
 
 
-def test_the_readmes_blocks_run_from_an_empty_warehouse(warehouse: Path, tmp_path: Path) -> None:
-    shutil.rmtree(warehouse)
-    warehouse.mkdir()
-    teller = Story(tmp_path, warehouse)
+def test_the_readmes_blocks_run_from_an_empty_warehouse(empty_warehouse: Path, tmp_path: Path) -> None:
+    teller = Story(tmp_path, empty_warehouse)
     [_, *blocks] = story("README.md")  # but for the two commands that set everything up
     for block in blocks:
         if block.test == "runs":
             teller.run(block)
-    days = [(row["slice_end"] - row["slice_start"]) // 86_400_000 for row in told_runs(warehouse)]
+    days = [(row["slice_end"] - row["slice_start"]) // 86_400_000 for row in told_runs(empty_warehouse)]
     assert days == [1] * 12  # ten days, one that was staged, and one that was restated
 
 
@@ -179,12 +176,12 @@ def test_a_slow_block_runs(block: Block, warehouse: Path, tmp_path: Path) -> Non
     Story(tmp_path, warehouse).run(block)
 
 
-def test_a_block_that_is_wrong_would_be_found(warehouse: Path, tmp_path: Path) -> None:
+def test_a_block_that_is_wrong_would_be_found(empty_warehouse: Path, tmp_path: Path) -> None:
     wrong = Block(
         page="a page", line=1, language="bash", title=None, text="slackwater run nothing\n", test="runs"
     )
     with pytest.raises(AssertionError, match="a page:1"):
-        Story(tmp_path, warehouse).run(wrong)
+        Story(tmp_path, empty_warehouse).run(wrong)
     with pytest.raises(click.ClickException):
         check_command(["slackwater", "run", "departures", "--upto", "2013-01-02"])
     with pytest.raises(AssertionError, match="what would run this"):

@@ -16,13 +16,14 @@ from tests.pages.page_reader import PageReader, ReadPage
 
 def linked_pages(reader: PageReader, start: str, most_alike: int | None = None) -> dict[str, ReadPage]:
     """Every page that can be reached from `start` by links, with what was got. Of pages that differ only in
-    numbers of their paths and values of their queries at most `most_alike` are got.
+    numbers of their paths and values of their queries at most `most_alike` are got; so of the files of
+    several tables.
     """
     waiting, pages, counts = [start], {}, Counter[str]()
     while waiting:
         path = waiting.pop()
         if path not in pages:
-            kind = re.sub(r"\d+(?=/|$)|=[^&]*", "", path)
+            kind = re.sub(r"\d+(?=/|$)|=[^&]*|/state/\w+(?=/file)", "", path)
             counts[kind] += 1
             if most_alike is not None and counts[kind] > most_alike:
                 continue

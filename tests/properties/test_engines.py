@@ -203,7 +203,7 @@ def purging_or_not(draw, triggers):
     [pytest.param(COUNTED, id="count"), pytest.param(CONTINUOUS, id="continuous", marks=pytest.mark.slow)],
 )
 @given(replays(FIXED), st.data())
-@searched(3, long=12)
+@searched(2, long=12)
 def test_engines_leave_the_same_of_triggers_that_fire_early(triggers, replay, data):
     rules, events = replay
     trigger = data.draw(purging_or_not(triggers), label="trigger")

@@ -105,10 +105,8 @@ print(json.dumps({"codes": codes, "before": before, "after": facts(), "rows": sp
 
 def test_a_delta_table_is_written_and_read(spark: "SparkSession", tmp_path: Path) -> None:
     path = str(tmp_path / "table")
-    spark.range(10).write.format("delta").save(path)
-    spark.range(10, 15).write.format("delta").mode("append").save(path)
-    assert spark.read.format("delta").load(path).count() == 15
-    assert spark.read.format("delta").option("versionAsOf", 0).load(path).count() == 10
+    spark.range(10).coalesce(1).write.format("delta").save(path)
+    assert len(spark.read.format("delta").load(path).collect()) == 10
 
 
 def test_every_setting_is_in_force(spark: "SparkSession") -> None:

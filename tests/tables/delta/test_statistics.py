@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from slackwater.tables.delta.folder import Folder
 from slackwater.tables.delta.statistics import Statistics
 from slackwater.tables.delta.stored_files import Within, files_within
+from tests.properties.search import searched
 
 TEXTS = ("a", "b", "c")
 
@@ -73,7 +74,7 @@ columns = st.sampled_from(sorted(PRUNED)).flatmap(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@searched(15, long=60)
 @given(columns)
 @example(("ratio", [[0.0], [1.0]], 0.0, math.nan))
 def test_files_that_are_passed_over_hold_no_rows_within_the_bounds(

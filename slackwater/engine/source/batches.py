@@ -144,9 +144,6 @@ def read_stored(
         is_visible = visible_rows(uri, file, parquet.metadata, groups)
         local_times = _local_times(parquet)
     count = table.num_rows
-    if is_visible is not None:
-        is_visible = is_visible[:count]
-        table, count = table.filter(pa.array(is_visible)), int(np.count_nonzero(is_visible))
     arrays = []
     for name in columns:
         kind = type_as_stored(schema.field(name), stored_names[name] in local_times)
@@ -156,7 +153,8 @@ def read_stored(
             arrays.append(_cast(uri, file.path, name, table.column(stored_names[name]), kind))
         else:  # a column that was added to the table after the file was written
             arrays.append(pa.chunked_array([pa.nulls(count, kind)]))
-    return pa.table(arrays, names=list(columns))
+    rows = pa.table(arrays, names=list(columns))
+    return rows if is_visible is None else rows.filter(pa.array(is_visible[:count]))
 
 
 def _local_times(parquet: pq.ParquetFile) -> set[str]:

@@ -31,6 +31,7 @@ from slackwater.engine.source.changes import (
 )
 from slackwater.engine.source.dated_files import (
     Arrival,
+    CommitAccount,
     DatedFile,
     Group,
     KnownFiles,
@@ -66,37 +67,6 @@ class TableFolder:
     ]
 
 
-@dataclass(frozen=True)
-class CommitAccount:
-    """The dated files of each version from `first` to `version`.
-
-    Attributes:
-        arrivals, descriptions: of all files that were dated in between.
-        groups: of the newest version.
-        commits: of each version after the first one, what it has done to the dated files.
-    """
-
-    first: int
-    version: int
-    first_files: Files
-    arrivals: Mapping[LogicalFile, Arrival]
-    descriptions: Mapping[LogicalFile, DatedFile]
-    groups: tuple[Group, ...]
-    commits: tuple[Commit, ...]
-
-    def files_at(self, version: int) -> Files:
-        files = set(self.first_files)
-        for commit in self.commits:
-            if commit.version > version:
-                break
-            files = (files - commit.rewritten_files) | commit.rewrites
-            files = (files - commit.removed_files) | commit.added_files
-        return frozenset(files)
-
-    def commits_between(self, before: int, version: int) -> list[Commit]:
-        return [commit for commit in self.commits if before < commit.version <= version]
-
-
 class _Step(NamedTuple):
     commit: Commit
     actions: Sequence[dict[str, Any]]
@@ -127,12 +97,15 @@ def account_of(
     """
     files: set[LogicalFile] = set(listed_files)
     steps: list[_Step] = []
-    has_restore = False
+    files_left_by: dict[int, Files] = {}  # RESTORE → its files, until the version that had them is found
+    restored_versions: dict[int, int] = {}
     log = actions_newest_first(uri, 0, version)
     while True:
         first = version - len(steps)
-        # A restored file may be gone from what runs have recorded; the log says when its rows came.
-        first_state = recorded_at(first) if first <= since and not has_restore else None
+        for number in [number for number, restored_files in files_left_by.items() if restored_files == files]:
+            restored_versions[number] = first
+            files_left_by.pop(number)
+        first_state = recorded_at(first) if first <= since and not files_left_by else None
         if first_state is not None and first_state.files_in_table == files:
             break
         number, actions = next(log, (-1, []))
@@ -145,7 +118,8 @@ def account_of(
             break
         commit = commit_of(number, actions)
         steps.append(_Step(commit, actions))
-        has_restore = has_restore or commit_info_of(actions).get("operation") == "RESTORE"
+        if commit_info_of(actions).get("operation") == "RESTORE":
+            files_left_by[number] = frozenset(files)
         files -= commit.added_files | (commit.rewrites if commit.rewritten_files else frozenset())
         files |= commit.removed_files | commit.rewritten_files
     descriptions = {**_descriptions_in(steps), **first_state.descriptions, **listed_files}
@@ -156,6 +130,7 @@ def account_of(
         recorded_arrivals=recorded_arrivals,
         first_state=first_state,
         descriptions=descriptions,
+        restored_versions=restored_versions,
     )
     first_files = frozenset(player.arrivals)
     commits = tuple(player.play(step) for step in reversed(steps))
@@ -220,6 +195,11 @@ def _own_time(step: _Step) -> int | None:
     return None if time_ms is None else int(time_ms) * _MS
 
 
+class _DatedState(NamedTuple):
+    arrivals: Mapping[LogicalFile, Arrival]
+    group_of: Mapping[LogicalFile, Group]
+
+
 @dataclass
 class _Player:
     """Plays commits, oldest first.
@@ -228,8 +208,10 @@ class _Player:
         arrivals: the dated files, as of the last commit.
         all_arrivals: of all dated files that there ever were.
         arrivals_by_path: of the files whose rows have one arrival.
+        restored_versions: each RESTORE → the version whose files it has put back, all of them.
+        states: the dated files and the groups of each version that a RESTORE puts back.
         group_of: each file of the table that is in a group → the group.
-        groups_gone: files that were in groups → these groups.
+        groups_gone: files that were in groups → the newest of these groups.
         time_us: of the last commit; None: not known.
     """
 
@@ -239,11 +221,13 @@ class _Player:
     recorded_arrivals: Mapping[str, Arrival]
     first_state: KnownFiles
     descriptions: dict[LogicalFile, DatedFile]
+    restored_versions: Mapping[int, int]
     arrivals: dict[LogicalFile, Arrival] = field(init=False)
     all_arrivals: dict[LogicalFile, Arrival] = field(init=False)
     arrivals_by_path: dict[str, Arrival] = field(init=False)
     group_of: dict[LogicalFile, Group] = field(default_factory=dict)
-    groups_gone: dict[LogicalFile, list[Group]] = field(default_factory=dict)
+    groups_gone: dict[LogicalFile, Group] = field(default_factory=dict)
+    states: dict[int, "_DatedState"] = field(default_factory=dict)
     time_us: int | None = None
 
     def __post_init__(self) -> None:
@@ -253,6 +237,7 @@ class _Player:
         self.time_us = max((arrival.time_us for arrival in self.arrivals.values()), default=None)
         for group in self.first_state.groups:
             self._put_together(group.members, group.dated_files)
+        self._keep_state(self.first_state.version)
 
     def play(self, step: _Step) -> Commit:
         """Play a commit; returns what it does to the dated files."""
@@ -260,13 +245,18 @@ class _Player:
         own_us = _own_time(step)
         if own_us is not None:
             self.time_us = own_us if self.time_us is None else max(own_us, self.time_us + _MS)
-        before = frozenset(self.arrivals)
-        if commit.rewritten_files:
-            self._rewrite(commit)
-        between = frozenset(self.arrivals)
-        if commit.added_files or commit.removed_files:
-            self._change(commit, has_time=own_us is not None)
+        before = between = frozenset(self.arrivals)
+        if commit.version in self.restored_versions:
+            state = self.states[self.restored_versions[commit.version]]
+            self.arrivals, self.group_of = dict(state.arrivals), dict(state.group_of)
+        else:
+            if commit.rewritten_files:
+                self._rewrite(commit)
+            between = frozenset(self.arrivals)
+            if commit.added_files or commit.removed_files:
+                self._change(commit, has_time=own_us is not None)
         after = frozenset(self.arrivals)
+        self._keep_state(commit.version)
         return replace(
             commit,
             rewritten_files=before - between,
@@ -274,6 +264,10 @@ class _Player:
             removed_files=between - after,
             added_files=after - between,
         )
+
+    def _keep_state(self, version: int) -> None:
+        if version in self.restored_versions.values():
+            self.states[version] = _DatedState(dict(self.arrivals), dict(self.group_of))
 
     def _rewrite(self, commit: Commit) -> None:
         """The rows stay what they are: all groups that the commit touches become one."""
@@ -292,8 +286,6 @@ class _Player:
         rewritten_members = frozenset(file for file in commit.added_files if file.path in was_member)
         members = (members_of(groups) - commit.removed_files) | rewritten_members
         added_files = commit.added_files - rewritten_members
-        restored_groups = self._groups_among(added_files)
-        added_files -= members_of(restored_groups)
         known_files = frozenset(file for file in added_files if file.path in self.arrivals_by_path)
         new_files = added_files - known_files
         dated_files = dated_files_of(groups)
@@ -306,10 +298,6 @@ class _Player:
         for file in removed_files:
             self.arrivals.pop(file)
         self._shrink(members, dated_files)
-        for group in restored_groups:
-            self.group_of |= dict.fromkeys(group.members, group)
-            for file in group.dated_files:
-                self._date(file, self.all_arrivals[file])
         for file in known_files:
             self._date(file, self.arrivals_by_path[file.path])
         for file in new_files:
@@ -317,7 +305,7 @@ class _Player:
 
     def _arrival_of_new(self, file: LogicalFile, commit: Commit, *, has_time: bool) -> Arrival:
         if file in self.groups_gone:  # It comes back without the others of its group.
-            return arrival_of_all(self.all_arrivals[one] for one in self.groups_gone[file][-1].dated_files)
+            return arrival_of_all(self.all_arrivals[one] for one in self.groups_gone[file].dated_files)
         recorded_arrival = self.recorded_arrivals.get(file.path)
         if recorded_arrival is not None:
             self.time_us = max(
@@ -343,20 +331,8 @@ class _Player:
         for group in groups:
             for file in group.members:
                 self.group_of.pop(file)
-                self.groups_gone.setdefault(file, []).append(group)
+                self.groups_gone[file] = group
         return groups
-
-    def _groups_among(self, files: Files) -> list[Group]:
-        """Groups of which all files come back with `files`."""
-        groups = {group for file in files for group in self.groups_gone.get(file, ())}
-        groups_back, files_left = [], files
-        for group in sorted(
-            groups, key=lambda group: (-len(group.members), sorted(map(repr, group.members)))
-        ):
-            if group.members <= files_left:
-                groups_back.append(group)
-                files_left -= group.members
-        return groups_back
 
     def _put_together(self, members: Files, dated_files: Files, *, is_exact: bool = True) -> None:
         """Have `members` hold the rows of `dated_files`, which are dated already; with `is_exact` False only

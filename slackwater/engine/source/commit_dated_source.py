@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
@@ -17,12 +17,15 @@ import pyarrow.fs as pafs
 from deltalake.exceptions import DeltaError
 
 from slackwater.engine.source.batches import name_in_files
-from slackwater.engine.source.changes import Commit, Files, LogicalFile, lost_commits
-from slackwater.engine.source.commit_account import CommitAccount, TableFolder, account_of
+from slackwater.engine.source.changes import Changes, Commit, Files, LogicalFile, lost_commits
+from slackwater.engine.source.commit_account import TableFolder, account_of
 from slackwater.engine.source.computed_columns import stored_names
-from slackwater.engine.source.dated_files import Arrival, DatedFile, Group, KnownFiles
+from slackwater.engine.source.coverage import ReadRange, version_read
+from slackwater.engine.source.dated_files import Arrival, CommitAccount, DatedFile, Group, KnownFiles
 from slackwater.engine.source.deletion_vectors import VECTOR, DeletionVector
 from slackwater.engine.source.files import (
+    FIRST_MS,
+    LAST_MS,
     Bounds,
     InputFile,
     as_list,
@@ -31,7 +34,7 @@ from slackwater.engine.source.files import (
     vectors_of,
 )
 from slackwater.engine.source.lost_rows import lost_positions, vector_with
-from slackwater.engine.source.pinned_source import PinnedSource
+from slackwater.engine.source.pinned_source import PinnedSource, rewritten
 from slackwater.engine.source.stored_arrivals import recorded_files
 from slackwater.pipelines.sources import COMMIT_TIME, COMMIT_VERSION
 from slackwater.tables.storage_errors import reads
@@ -40,6 +43,21 @@ from slackwater.tables.stores import filesystem
 _TIME = pa.timestamp("us", tz="UTC")
 _COMMIT_NAMES = (COMMIT_TIME, COMMIT_VERSION)
 COMMIT_COLUMNS = (pa.field(COMMIT_TIME, _TIME), pa.field(COMMIT_VERSION, pa.int64()))
+
+
+class FileChanges(NamedTuple):
+    """Files that may hold changed rows, with the bounds of their arrivals in microseconds.
+
+    Attributes:
+        version: the earlier version of the source, with which a newer one is compared.
+        removed_files: hold the rows of the earlier version that the newer one may lack.
+        added_files: hold the rows of the newer version that the earlier one may lack, though the commits that
+            have brought them are not newer.
+    """
+
+    version: int
+    removed_files: Sequence[tuple[InputFile, Bounds]]
+    added_files: Sequence[tuple[InputFile, Bounds]]
 
 
 @dataclass(frozen=True)
@@ -108,6 +126,79 @@ class CommitDatedSource(PinnedSource):
         states[account.first] = account.first_files
         return [*itertools.starmap(lost_commits, pairwise(states.items())), *commits]
 
+    def check_kept(
+        self, before: PinnedSource, from_ms: int, arrival: str, newer_reads: Sequence[ReadRange] = ()
+    ) -> None:
+        reads = [ReadRange(FIRST_MS, from_ms, before.version), *newer_reads]
+        try:
+            changes = self.file_changes(reads)
+        except DeltaError as error:
+            raise rewritten(self, before, str(error)) from error
+        files = {
+            file.path: bounds[0] // 1000
+            for change in changes
+            for file, bounds in (*change.removed_files, *change.added_files)
+        }
+        if files:
+            raise rewritten(self, before, f"{len(files)} files, e.g. {min(files)}", min(files.values()))
+
+    def file_changes(self, reads: Sequence[ReadRange]) -> list[FileChanges]:
+        """The files that may hold changed rows of what live runs have read: each version that they have read
+        is compared with this one, for the rows that they have last read there. Raises DeltaError where the
+        files of such a version are not known any more.
+        """
+        account, changes = self._account_since(min(item.version for item in reads)), []
+        for version in sorted({item.version for item in reads if item.version < self.version}):
+            state_before, files_before, files_now = self._difference(account, version)
+            removed_files, added_files = (
+                self._files_of(
+                    state, [file for file in files if _is_read(reads, state.arrivals[file], version)]
+                )
+                for state, files in ((state_before, files_before), (account, files_now))
+            )
+            if removed_files or added_files:
+                changes.append(FileChanges(version, removed_files, added_files))
+        return changes
+
+    def _difference(
+        self, account: CommitAccount, version: int
+    ) -> tuple[CommitAccount | KnownFiles, Files, Files]:
+        """What is known of the files of an earlier version; those of them that may hold other rows than the
+        files of this version do, and the other way round.
+        """
+        if account.first <= version:
+            return account, *account.difference(version, self.version, self.erasing)
+        state = self._recorded_at(version)
+        if state is None:
+            raise DeltaError(f"the log of {self.uri} has lost version {version}, and no run has recorded it")
+        files_before, files_now = frozenset(state.arrivals), account.files_at(self.version)
+        return state, files_before - files_now, files_now - files_before
+
+    def has_lost_files_since(self, before: PinnedSource) -> bool:
+        try:
+            return bool(self.file_changes([ReadRange(FIRST_MS, LAST_MS, before.version)]))
+        except DeltaError:
+            return False
+
+    def _changes_since(self, before: PinnedSource) -> Changes:
+        """New rows are those of newer commits; of rows that are gone or come back `file_changes` tells."""
+        if before.version not in self._changes_by_version:
+            account = self._account_since(before.version)
+            added_at: dict[str, frozenset[int | None]] = {
+                file.path: frozenset([account.arrivals[file].version])
+                for file in account.files_at(self.version) - self._files_written_again_since(before)
+                if account.arrivals[file].version > before.version
+            }
+            self._changes_by_version[before.version] = Changes((), added_at, {})
+        return self._changes_by_version[before.version]
+
+    def _files_written_again_since(self, before: PinnedSource) -> Files:
+        """The files of commits that the log has lost and that count as mere rewrites."""
+        commits = self.lost_commits_since(before) if self.rewriting else ()
+        return frozenset(
+            file for commit in commits if commit.version in self.rewriting for file in commit.added_files
+        )
+
     def record_files(self, arrival: str) -> None:
         if self.record is not None:
             account = self._account_since(self.version)
@@ -116,7 +207,7 @@ class CommitDatedSource(PinnedSource):
                 for group in (account.groups if account.version == self.version else ())
                 for file in group.dated_files
             }
-            files = self._files_with_commits()
+            files = _files_with_commits(self.actions)
             recorded_groups = [group_of.get(file.logical_file) for file, _ in files]
             self.record.add(
                 self.version,
@@ -127,19 +218,15 @@ class CommitDatedSource(PinnedSource):
             )
 
     def files_dated_as_a_whole(self) -> list[tuple[InputFile, Bounds]]:
-        return [(file, bounds) for file, bounds in self._files_with_commits() if bounds[0] < bounds[1]]
+        return [(file, bounds) for file, bounds in _files_with_commits(self.actions) if bounds[0] < bounds[1]]
 
-    def _files_with_commits(self) -> list[tuple[InputFile, Bounds]]:
-        """Its files, with the times of the oldest and the newest commit that brought rows of each."""
-        if not self.actions.num_rows:
-            return []
-        oldest = as_list(self.actions.column(f"min.{COMMIT_TIME}").cast(pa.int64()))
-        files = files_with_bounds(self.actions, COMMIT_TIME)
-        return [
-            (file, (oldest_us, bounds[1]))
-            for (file, bounds), oldest_us in zip(files, oldest, strict=True)
-            if bounds is not None
-        ]
+    def _files_of(
+        self, state: CommitAccount | KnownFiles, files: Sequence[LogicalFile]
+    ) -> list[tuple[InputFile, Bounds]]:
+        """Some files, with the times of the oldest and the newest commit that brought rows of each."""
+        descriptions = {file: state.descriptions[file] for file in files}
+        actions = _actions_of(descriptions, self.newest.log_files.schema, self.schema)
+        return _files_with_commits(with_commits(actions, [state.arrivals[file] for file in files]))
 
     def _account_since(self, version: int) -> CommitAccount:
         """The account of its commits since `version` or before, else since the oldest that the log has."""
@@ -215,6 +302,23 @@ class CommitDatedSource(PinnedSource):
             for file, input_file, positions in zip(before, files_before, positions_by_file, strict=True)
             if len(positions)
         }
+
+
+def _files_with_commits(actions: pa.Table) -> list[tuple[InputFile, Bounds]]:
+    """Files, with the times of the oldest and the newest commit that brought rows of each."""
+    if not actions.num_rows:
+        return []
+    oldest = as_list(actions.column(f"min.{COMMIT_TIME}").cast(pa.int64()))
+    return [
+        (file, (oldest_us, bounds[1]))
+        for (file, bounds), oldest_us in zip(files_with_bounds(actions, COMMIT_TIME), oldest, strict=True)
+        if bounds is not None
+    ]
+
+
+def _is_read(reads: Sequence[ReadRange], arrival: Arrival, version: int) -> bool:
+    """Whether runs have last read rows that arrived so at that version."""
+    return version_read(reads, arrival.time_us // 1000, arrival.version) == version
 
 
 def with_commits(actions: pa.Table, arrivals: Sequence[Arrival]) -> pa.Table:

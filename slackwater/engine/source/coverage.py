@@ -33,6 +33,21 @@ def read_to(read_ranges: Sequence[ReadRange], added_at: int) -> int | None:
     return max((item.to_ms for item in read_ranges if item.version >= added_at), default=None)
 
 
+def version_read(read_ranges: Sequence[ReadRange], arrival_ms: int, added_at: int) -> int | None:
+    """The version at which live runs have last read a row that arrived then and that version `added_at` has
+    brought, in its slice or folded into a later one; None: no run has read it.
+    """
+    covered_at = max(
+        (item.version for item in read_ranges if item.from_ms <= arrival_ms < item.to_ms), default=-1
+    )
+    if covered_at >= added_at:
+        return covered_at
+    return max(
+        (item.version for item in read_ranges if item.version >= added_at and arrival_ms < item.to_ms),
+        default=None,
+    )
+
+
 def was_read(
     read_ranges: Sequence[ReadRange],
     low_ms: int,

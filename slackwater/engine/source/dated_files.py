@@ -3,10 +3,11 @@ See `slackwater.engine.source.commit_account`.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from slackwater.engine.source.changes import Files, LogicalFile
+from slackwater.engine.source.changes import Commit, Files, LogicalFile
 from slackwater.engine.source.deletion_vectors import DeletionVector
 
 
@@ -81,3 +82,65 @@ def members_of(groups: Iterable[Group]) -> Files:
 
 def dated_files_of(groups: Iterable[Group]) -> Files:
     return frozenset(file for group in groups for file in group.dated_files)
+
+
+@dataclass(frozen=True)
+class CommitAccount:
+    """The dated files of each version from `first` to `version`.
+
+    Attributes:
+        arrivals, descriptions: of all files that were dated in between.
+        groups: of the newest version.
+        commits: of each version after the first one, what it has done to the dated files.
+    """
+
+    first: int
+    version: int
+    first_files: Files
+    arrivals: Mapping[LogicalFile, Arrival]
+    descriptions: Mapping[LogicalFile, DatedFile]
+    groups: tuple[Group, ...]
+    commits: tuple[Commit, ...]
+
+    def files_at(self, version: int) -> Files:
+        files = set(self.first_files)
+        for commit in self.commits:
+            if commit.version > version:
+                break
+            files = (files - commit.rewritten_files) | commit.rewrites
+            files = (files - commit.removed_files) | commit.added_files
+        return frozenset(files)
+
+    def difference(
+        self, version: int, version_now: int, erasing: frozenset[int] = frozenset()
+    ) -> tuple[Files, Files]:
+        """(files of a version, files of a later one) that hold all rows which the other version may lack.
+        Files that commits have only written again are the same rows. Rows deleted by a version in `erasing`
+        count as never there.
+        """
+        rewrites = list(self._rewrites(erasing))
+        listed_before, listed_now = self.files_at(version), self.files_at(version_now)
+        before, now = listed_before, listed_now
+        for _, origins, copies in reversed(rewrites):
+            before, now = (
+                (files - copies) | origins if copies <= files else files for files in (before, now)
+            )
+        before, now = before - now, now - before
+        # Files that a version does not list may be gone, where those that they were rewritten into are there.
+        for number, origins, copies in rewrites:
+            if number <= version and origins <= before and not origins <= listed_before:
+                before = (before - origins) | copies
+            if number <= version_now and origins <= now and not origins <= listed_now:
+                now = (now - origins) | copies
+        return before, now
+
+    def _rewrites(self, erasing: frozenset[int]) -> Iterator[tuple[int, Files, Files]]:
+        """(version, files before, files after) of each commit that has only written rows again."""
+        for commit in self.commits:
+            if commit.rewritten_files:
+                yield commit.version, commit.rewritten_files, commit.rewrites
+            if commit.version in erasing:
+                yield commit.version, commit.removed_files, commit.added_files
+
+    def commits_between(self, before: int, version: int) -> list[Commit]:
+        return [commit for commit in self.commits if before < commit.version <= version]

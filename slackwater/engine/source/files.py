@@ -77,7 +77,7 @@ Bounds = tuple[int, int]
 NOWHERE: Bounds = (2**63 - 1, -(2**63))
 
 
-FIRST_MS = -(2**63)
+FIRST_MS, LAST_MS = -(2**63), 2**63 - 1
 
 
 def actions_with_vectors(table: DeltaTable, uri: str) -> pa.Table:

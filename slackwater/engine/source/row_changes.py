@@ -4,47 +4,39 @@ compared with the files that it has added, as multisets of rows.
     commit 7     removes a.parquet: r1 r2 r3 r4 …      changed rows: r3 (removed), r3' (added)
                  adds    b.parquet: r1 r2 r3' r4 …     all others were only written again
 
-A row counts as changed if any of its columns did; it is placed by its arrival. What is compared is grouped by
-DuckDB, on disk where memory does not hold it.
+A row counts as changed if any of its columns did; it is placed by its arrival. Where rows arrive with
+commits, the files of the version that a run has read are compared with those of now, whatever commits have
+done in between: a RESTORE may have brought back what others have removed.
 """
 
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake.exceptions import DeltaError
 
 from slackwater.engine.source.changes import Commit, LogicalFile
-from slackwater.engine.source.coverage import ReadRange
-from slackwater.engine.source.files import InputFile, files_with_bounds
+from slackwater.engine.source.commit_dated_source import CommitDatedSource, FileChanges
+from slackwater.engine.source.coverage import ReadRange, version_read
+from slackwater.engine.source.files import FIRST_MS, LAST_MS, InputFile, files_with_bounds
 from slackwater.engine.source.lost_history import check_new_rows, kept_by_counts
-from slackwater.engine.source.lost_rows import COMPARED_BYTES, MEMORY_LIMIT
+from slackwater.engine.source.lost_rows import COMPARED_BYTES
 from slackwater.engine.source.pinned_source import PinnedSource, SourceRewritten, rewritten
-from slackwater.engine.source.row_groups import SourceFile
+from slackwater.engine.source.row_comparison import count_changed_rows, in_microseconds
+from slackwater.pipelines.sources import COMMIT_TIME, COMMIT_VERSION
 from slackwater.tables.errors import WarehouseNotReadable
 
 Int64s = npt.NDArray[np.int64]
-_ROWS_AT_ONCE = 250_000
-_COMPARISON = """
-    SELECT __arrival, sum(greatest(__rows, 0))::BIGINT AS added, sum(greatest(-__rows, 0))::BIGINT AS removed
-    FROM (
-        SELECT epoch_us({arrival}) AS __arrival, sum(__sign) AS __rows
-        FROM (SELECT *, 1 AS __sign FROM added_rows UNION ALL SELECT *, -1 AS __sign FROM removed_rows)
-        GROUP BY {columns} HAVING sum(__sign) <> 0
-    )
-    GROUP BY __arrival ORDER BY __arrival
-"""
 
 
 class RowChanges(NamedTuple):
-    """The rows that one commit has changed.
+    """The rows that commits have changed.
 
     Attributes:
+        version: of the commit, or of the newest one that is compared.
         arrivals: int64[n], their different arrivals in milliseconds, ascending.
         added_counts, removed_counts: int64[n], how many rows of each arrival it has put in and taken out.
         undated_count: how many added or removed rows have no arrival.
@@ -58,11 +50,12 @@ class RowChanges(NamedTuple):
 
 
 def row_changes_since(
-    source: PinnedSource, before: PinnedSource, arrival: str
+    source: PinnedSource, before: PinnedSource, arrival: str, reads: Sequence[ReadRange] | None = None
 ) -> tuple[RowChanges, ...] | None:
     """The changed rows of each commit since `before` that has removed data; `arrival` is the column of
-    arrival times. None where they can't be compared: a file is gone, only Spark can read the source, or its
-    log has lost commits that have written more than `COMPARED_BYTES` again.
+    arrival times. Of a source dated by commits: the changed rows of those that `reads` have read last at each
+    of their versions, by default all at `before`. None where they can't be compared: a file is gone, only
+    Spark can read the source, or its log has lost commits that have written more than `COMPARED_BYTES` again.
     """
     if (
         not source.keeps_removed_files
@@ -72,8 +65,10 @@ def row_changes_since(
         return None
     if _bytes_of_lost_commits(source, before, arrival) > COMPARED_BYTES:
         return None
+    if reads is None:
+        reads = [ReadRange(FIRST_MS, LAST_MS, before.version)]
     try:
-        return _row_changes(_Key(source, before, arrival))
+        return _row_changes(_Key(source, before, arrival, tuple(reads)))
     except (DeltaError, WarehouseNotReadable, FileNotFoundError):
         return None
 
@@ -105,7 +100,8 @@ def _kept(
         source.check_kept(before, from_ms, arrival, newer_reads)
         return source
     except SourceRewritten:
-        changes = row_changes_since(source, before, arrival)
+        reads = [ReadRange(FIRST_MS, from_ms, before.version), *newer_reads]
+        changes = row_changes_since(source, before, arrival, reads)
         if changes is None:
             counted_source = kept_by_counts(source, before, from_ms, arrival)
             if counted_source is None:
@@ -129,8 +125,10 @@ def _kept(
 def as_rewritten(
     source: PinnedSource, before: PinnedSource, changes: Sequence[RowChanges] | None = None
 ) -> PinnedSource:
-    """The source with the commits of `changes`, or all removals since `before`, as mere rewrites."""
-    if not source.keeps_removed_files:
+    """The source with the commits of `changes`, or all removals since `before`, as mere rewrites. Where rows
+    arrive with commits, their arrivals tell new ones from old ones.
+    """
+    if not source.keeps_removed_files or (changes is not None and isinstance(source, CommitDatedSource)):
         return source
     if changes is None:
         versions = [item.version for item in _removing_commits(source, before)]
@@ -164,14 +162,19 @@ class _Key(NamedTuple):
     source: PinnedSource
     before: PinnedSource
     arrival: str
+    reads: tuple[ReadRange, ...]
 
     def __hash__(self) -> int:
         source = self.source
-        return hash((source.uri, source.table_id, source.version, self.before.version, self.arrival))
+        return hash((source.uri, source.table_id, source.version, self.before.version, self.reads))
 
 
 @lru_cache(maxsize=8)  # a plan asks for refusals and for stragglers
 def _row_changes(key: _Key) -> tuple[RowChanges, ...] | None:
+    if isinstance(key.source, CommitDatedSource):
+        return tuple(
+            _compare_with(key.source, changes, key.reads) for changes in key.source.file_changes(key.reads)
+        )
     history = _removing_commits(key.source, key.before)
     return tuple(_compare(key.source, commit, key.arrival) for commit in history)
 
@@ -191,38 +194,42 @@ def _bytes_of_lost_commits(source: PinnedSource, before: PinnedSource, arrival: 
 
 
 def _compare(source: PinnedSource, commit: Commit, arrival: str) -> RowChanges:
-    import duckdb  # few sources change rows that they have
-
-    added_files = _files_at(source, commit.version, commit.added_files, arrival)
-    removed_files = _files_at(source, commit.listed_before, commit.removed_files, arrival)
-    with tempfile.TemporaryDirectory(prefix="slackwater-comparison-") as folder:
-        settings: dict[str, Any] = {"threads": 1, "memory_limit": MEMORY_LIMIT, "temp_directory": folder}
-        with duckdb.connect(config=settings) as connection:
-            errors: list[Exception] = []
-            connection.register("added_rows", _reader(source, added_files, errors))
-            connection.register("removed_rows", _reader(source, removed_files, errors))
-            columns = ", ".join(map(_quoted, source.schema.names))
-            query = _COMPARISON.format(arrival=_quoted(arrival), columns=columns)
-            try:
-                changed_rows = connection.sql(query).to_arrow_table()
-            except duckdb.Error:
-                if errors:  # that of storage, which DuckDB has made its own
-                    raise errors[0] from None
-                raise
-    is_dated = changed_rows.column("__arrival").is_valid()
-    undated_rows, dated_rows = changed_rows.filter(pc.invert(is_dated)), changed_rows.filter(is_dated)
-    arrivals, added_counts, removed_counts = (
-        dated_rows.column(name).to_numpy() for name in ("__arrival", "added", "removed")
+    changed_rows = count_changed_rows(
+        source,
+        _files_at(source, commit.listed_before, commit.removed_files, arrival),
+        _files_at(source, commit.version, commit.added_files, arrival),
+        [arrival],
     )
+    is_dated = changed_rows.column(arrival).is_valid()
+    undated_rows, dated_rows = changed_rows.filter(pc.invert(is_dated)), changed_rows.filter(is_dated)
+    added_counts, removed_counts = (dated_rows.column(name).to_numpy() for name in ("added", "removed"))
     return RowChanges(
         version=commit.version,
-        arrivals=arrivals // 1000,
+        arrivals=in_microseconds(dated_rows.column(arrival)) // 1000,
         added_counts=added_counts,
         removed_counts=removed_counts,
         undated_count=sum(
             max(row["added"], row["removed"]) for row in undated_rows.select(["added", "removed"]).to_pylist()
         ),
     )
+
+
+def _compare_with(source: CommitDatedSource, changes: FileChanges, reads: Sequence[ReadRange]) -> RowChanges:
+    """The changed rows among those that `reads` have last read at the version with which `source` is
+    compared.
+    """
+    removed_files, added_files = (
+        [file for file, _ in files] for files in (changes.removed_files, changes.added_files)
+    )
+    rows = count_changed_rows(source, removed_files, added_files, [COMMIT_TIME, COMMIT_VERSION])
+    arrivals = in_microseconds(rows.column(COMMIT_TIME)) // 1000
+    versions = rows.column(COMMIT_VERSION).to_pylist()
+    is_read = [
+        version_read(reads, arrival_ms, added_at) == changes.version
+        for arrival_ms, added_at in zip(arrivals.tolist(), versions, strict=True)
+    ]
+    added_counts, removed_counts = (rows.column(name).to_numpy()[is_read] for name in ("added", "removed"))
+    return RowChanges(source.version, arrivals[is_read], added_counts, removed_counts, 0)
 
 
 def _files_at(
@@ -232,28 +239,3 @@ def _files_at(
         return []
     actions = source.at_version(version).actions
     return [file for file, _ in files_with_bounds(actions, arrival) if file.logical_file in files]
-
-
-def _reader(
-    source: PinnedSource, files: Sequence[InputFile], errors: list[Exception]
-) -> pa.RecordBatchReader:
-    """The rows of `files`, a few at a time, under the source's columns; errors are added to `errors`, too."""
-    schema = pa.schema([pa.field(field.name, field.type) for field in source.schema])
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        try:
-            for file in files:
-                pieces = SourceFile(source.uri, file, source.schema).batches(
-                    schema.names, None, rows_at_once=_ROWS_AT_ONCE
-                )
-                for piece in pieces:
-                    yield from piece.rows.cast(schema).to_batches()
-        except Exception as error:
-            errors.append(error)
-            raise
-
-    return pa.RecordBatchReader.from_batches(schema, batches())
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

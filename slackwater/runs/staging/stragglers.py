@@ -9,7 +9,7 @@ Reads the source's log, and the arrival column of the files that the log calls n
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from slackwater.engine.source.batches import read_columns
 from slackwater.engine.source.coverage import ReadRange
 from slackwater.engine.source.files import InputFile
 from slackwater.engine.source.pinned_source import PinnedSource
-from slackwater.engine.source.row_changes import row_changes_since
+from slackwater.engine.source.row_changes import as_rewritten, row_changes_since
 from slackwater.engine.source.scan import SliceScan
 from slackwater.pipelines import Pipeline
 from slackwater.runs.staging import validation
@@ -126,15 +126,14 @@ def find_stragglers(
     if not reads.num_rows:
         return []
     counts = _CountsBySlice.of(reads, folds)
-    before = replace(source, version=counts.oldest_version if since is None else since)
+    before = source.at_version(counts.oldest_version if since is None else since)
     # Of commits that have rewritten files only the rows that differ are new.
     changes = row_changes_since(source, before, arrival) if source.has_lost_files_since(before) else ()
     # Of commits that the log has lost only a comparison of rows tells what they have brought.
     if changes is None and any(commit.removed_files for commit in source.lost_commits_since(before)):
         return None
     if changes:
-        source = source.with_rewrites(item.version for item in changes)
-        before = replace(source, version=before.version)
+        source = as_rewritten(source, before, changes)
         for item in changes:
             counts.add(item.arrivals, item.version, item.added_counts)
     added_files = source.added_since(before, np.unique(counts.read_at).tolist())

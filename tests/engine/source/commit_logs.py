@@ -108,14 +108,42 @@ class CommitLog:
             actions.append({"add": {**added, **stats, "size": (Path(self.uri) / path).stat().st_size}})
         self.write(self.version + 1, actions)
 
+    def restore(self, hour: float, version: int) -> bool:
+        """RESTORE TABLE … TO VERSION AS OF, as Spark does; False where a vacuum has deleted files."""
+        adds, adds_then = self._adds_at(self.version), self._adds_at(version)
+        if not all((Path(self.uri) / path).exists() for path in adds_then):
+            return False
+        info = {"operation": "RESTORE", "operationParameters": {"version": version}, "timestamp": ms(hour)}
+        names = ("path", "partitionValues", "size", "deletionVector")
+        actions: list[dict[str, Any]] = [{"commitInfo": info}]
+        for add in _differing(adds, adds_then):
+            removed = {name: add[name] for name in names if name in add}
+            actions.append({"remove": {**removed, "dataChange": True, "deletionTimestamp": ms(hour)}})
+        actions += [{"add": add} for add in _differing(adds_then, adds)]
+        self.write(self.version + 1, actions)
+        return True
+
+    def _adds_at(self, version: int) -> dict[str, dict[str, Any]]:
+        """Path → the action that has added a file of a version, as the checkpoint and the commits have it."""
+        adds: dict[str, dict[str, Any]] = {}
+        checkpoints = sorted((Path(self.uri) / "_delta_log").glob("*.checkpoint.parquet"))
+        for checkpoint in checkpoints[-1:]:
+            for row in pq.read_table(checkpoint, columns=["add"]).column("add").to_pylist():
+                if row is not None:
+                    adds[row["path"]] = _as_in_commits(row)
+        first = max((int(path.name[:20]) + 1 for path in checkpoints), default=0)
+        for number in range(first, version + 1):
+            for action in self.actions(number):
+                if "remove" in action:
+                    adds.pop(action["remove"]["path"], None)
+            for action in self.actions(number):
+                if "add" in action:
+                    adds[action["add"]["path"]] = {**action["add"], "dataChange": True}
+        return adds
+
     def _hide(self, hour: float, file: InputFile, positions: list[int]) -> None:
         version, path = self.version, file.path
-        add = next(
-            action["add"]
-            for number in range(version, -1, -1)
-            for action in self.actions(number)
-            if "add" in action and action["add"]["path"] == path
-        )
+        add = self._adds_at(version)[path]
         vector = DeletionVector.hiding(positions)
         removed = {"path": path, "dataChange": True, "deletionTimestamp": 0, "size": add["size"]}
         removed |= {"partitionValues": add["partitionValues"], "extendedFileMetadata": True}
@@ -194,6 +222,26 @@ def _action_of(vector: DeletionVector) -> dict[str, Any]:
         "cardinality": vector.rows,
     }
     return action if vector.offset is None else {**action, "offset": vector.offset}
+
+
+def _differing(
+    adds: dict[str, dict[str, Any]], other_adds: dict[str, dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The files that others lack, or have with another deletion vector."""
+    return [
+        add
+        for path, add in adds.items()
+        if path not in other_adds or other_adds[path].get("deletionVector") != add.get("deletionVector")
+    ]
+
+
+def _as_in_commits(add: dict[str, Any]) -> dict[str, Any]:
+    """An action of a checkpoint in the form in which commits have it."""
+    vector = add["deletionVector"]
+    values = {**add, "partitionValues": dict(add["partitionValues"]), "dataChange": True}
+    if vector is not None:
+        values["deletionVector"] = {name: value for name, value in vector.items() if value is not None}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _without_vector(file: InputFile) -> InputFile:

@@ -8,12 +8,14 @@ from deltalake import DeltaTable, write_deltalake
 
 from slackwater.engine.source.batches import read_columns
 from slackwater.engine.source.commit_account import CommitTimeMissing
-from slackwater.engine.source.pinned_source import PinnedSource
+from slackwater.engine.source.coverage import ReadRange
+from slackwater.engine.source.pinned_source import PinnedSource, SourceRewritten
 from slackwater.engine.source.pinning import CommitTimesNotReadable
+from slackwater.engine.source.row_changes import kept_row_by_row
 from slackwater.pipelines import COMMIT_TIME, DeltaSource
 from slackwater.pipelines.errors import PipelineError
 from tests.engine.source.commit_logs import CommitLog, arrivals_of, rows_of
-from tests.runs.world import moment
+from tests.runs.world import moment, ms
 
 
 @pytest.fixture
@@ -97,6 +99,91 @@ def test_a_restored_version_has_the_arrivals_that_it_had(log: CommitLog) -> None
     DeltaTable(log.uri).restore(compacted_version)
     log.stamp(5)
     assert arrivals_of(log.pin()) == [(1, 1.0, 0), (2, 1.0, 0), (3, 2.0, 1)]
+
+
+def test_a_version_from_before_an_optimize_and_a_delete_has_the_arrivals_that_it_had(log: CommitLog) -> None:
+    log.append(1, [1, 2])
+    log.append(2, [3])
+    before_version = log.version
+    log.compact(3)
+    log.delete(4, 2)
+    log.restore(5, before_version)
+    log.append(6, [4])
+    assert arrivals_of(log.pin()) == [(1, 1.0, 0), (2, 1.0, 0), (3, 2.0, 1), (4, 6.0, 5)]
+
+
+class TestWhatRunsHaveRead:
+    """A run of the hours before 3 has read `before`; rows 1 and 2 are of hour 1, row 3 is of hour 2."""
+
+    @pytest.fixture
+    def before(self, log: CommitLog) -> PinnedSource:
+        log.append(1, [1, 2])
+        log.append(2, [3])
+        log.compact(2.5)
+        before = log.pin()
+        before.record_files(COMMIT_TIME)
+        return before
+
+    def kept(self, log: CommitLog, before: PinnedSource, *newer_reads: ReadRange) -> PinnedSource:
+        return kept_row_by_row(log.pin(), log.pin(before.version), ms(3), COMMIT_TIME, newer_reads)
+
+    def test_rows_that_were_deleted_and_restored_since_are_the_same(
+        self, log: CommitLog, before: PinnedSource
+    ) -> None:
+        log.delete(3, 2)
+        log.restore(4, before.version)
+        log.append(5, [4])
+        source = self.kept(log, before)
+        assert source.notes == ()
+        assert [file.may_hold_unread for file in source.files(ms(3), ms(9), COMMIT_TIME, before)] == [False]
+
+    def test_the_same_rows_in_files_from_before_an_optimize_are_the_same_also_after_a_vacuum(
+        self, log: CommitLog, before: PinnedSource
+    ) -> None:
+        log.restore(4, before.version - 1)
+        log.vacuum(5)
+        assert self.kept(log, before).files(ms(3), ms(9), COMMIT_TIME, before) == []
+
+    def test_a_row_that_comes_back_into_hours_that_a_run_has_read_without_it_is_refused(
+        self, log: CommitLog, before: PinnedSource
+    ) -> None:
+        log.delete(3, 2)
+        read_without = log.pin()
+        log.restore(4, before.version)
+        with pytest.raises(
+            SourceRewritten, match=r"1 row, arrivals from 2013-01-01T01:00:00Z to 2013-01-01T01"
+        ):
+            self.kept(log, read_without)
+
+    def test_a_row_that_is_deleted_and_comes_back_behind_a_restatement_is_the_same_where_none_was_made(
+        self, log: CommitLog, before: PinnedSource
+    ) -> None:
+        """A restatement of hour 2 has read the table without row 2, which is of hour 1."""
+        log.delete(3, 2)
+        restated = ReadRange(ms(2), ms(3), log.version)
+        log.restore(4, before.version)
+        assert self.kept(log, before, restated).notes == ()
+        restated = ReadRange(ms(1), ms(2), restated.version)
+        with pytest.raises(SourceRewritten, match="1 row, arrivals from 2013-01-01T01"):
+            self.kept(log, before, restated)
+
+    def test_a_row_that_was_deleted_again_after_a_restore_is_missed_where_it_was_read(
+        self, log: CommitLog, before: PinnedSource
+    ) -> None:
+        log.delete(3, 2)
+        read_without = log.pin()
+        log.restore(4, before.version)
+        log.delete(5, 2)
+        assert self.kept(log, read_without).notes == ()
+        with pytest.raises(SourceRewritten, match="1 row, arrivals"):
+            self.kept(log, before)
+
+    def test_a_commit_whose_writer_s_clock_is_behind_brings_stragglers(
+        self, log: CommitLog, before: PinnedSource
+    ) -> None:
+        log.append(2.75, [4])
+        [file] = self.kept(log, before).files(ms(3), ms(9), COMMIT_TIME, before)
+        assert file.may_hold_unread
 
 
 def test_an_update_that_writes_a_file_again_brings_its_rows_again(log: CommitLog) -> None:

@@ -102,6 +102,19 @@ def test_hidden_rows_are_read_nowhere(table: Path) -> None:
     assert len(batches) > 1 and last_rows == [visible_rows[end - 1] for end in ends]
 
 
+def test_texts_that_delta_rs_writes_as_views_are_hidden_too(tmp_path: Path) -> None:
+    rows = table_of({row: after(row) for row in range(3)})
+    rows = rows.append_column("k", pa.array(["a", "b", "c"]))
+    write_deltalake(str(tmp_path), rows)
+    [path] = DeltaTable(str(tmp_path)).get_add_actions(flatten=True).column("path").to_pylist()
+    views = rows.set_column(rows.schema.get_field_index("k"), "k", rows.column("k").cast(pa.string_view()))
+    pq.write_table(views, tmp_path / path)
+    hide(tmp_path, [1], "i")
+    source = pin(SOURCE, str(tmp_path))
+    [(file, _)] = files_with_bounds(source.actions, "a")
+    assert read_columns(source.uri, file, source.schema, ["k"]).column("k").to_pylist() == ["a", "c"]
+
+
 def test_rows_that_a_vector_hides_since_a_run_are_named_one_by_one(table: Path) -> None:
     before = pin(SOURCE, str(table))
     hide(table, [7, 1700], "u")

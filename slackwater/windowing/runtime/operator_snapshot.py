@@ -77,7 +77,9 @@ def restore_snapshots(
     operator: KeyedOperator, snapshots: Iterable[OperatorSnapshot], key_groups: KeyGroupRange
 ) -> None:
     """Restore `key_groups` into an operator that has processed nothing; the watermark stays Long.MIN."""
-    snapshots = list(snapshots)
+    snapshots = [snapshot for snapshot in snapshots if snapshot.entries or snapshot.timers]
+    if not snapshots:
+        return  # as a new operator, which knows that no timer has passed
     operator.backend.restore(
         entry for snapshot in snapshots for entry in snapshot.entries if entry.key_group in key_groups
     )

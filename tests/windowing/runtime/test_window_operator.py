@@ -34,7 +34,8 @@ from slackwater.windowing.runtime.operator_output import FiredBy, SkipReason
 from slackwater.windowing.runtime.operator_snapshot import restore_snapshots, take_snapshot
 from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
 from slackwater.windowing.state.descriptors import ValueStateDescriptor
-from slackwater.windowing.windows import TimeWindow
+from slackwater.windowing.triggers import TriggerContext
+from slackwater.windowing.windows import TimeWindow, Window
 from tests.windowing.runtime.operators import TUMBLING, W0, W1, FiresAlways, Values, operator_of, tumbling
 from tests.windowing.runtime.test_window_operator_errors import state_of
 
@@ -284,6 +285,33 @@ def test_a_trigger_that_arms_once_loses_nothing_by_not_being_asked(
         outcomes.append(heard.calls)
     assert outcomes[0] == outcomes[1]
     assert outcomes[2] == outcomes[3]
+
+
+@pytest.mark.parametrize("has_parked_window", [False, True])
+def test_an_operator_that_has_restored_nothing_asks_about_the_first_element_alone(
+    has_parked_window: bool,
+) -> None:
+    asked_elements = []
+
+    class Asked(EventTimeTrigger):
+        arms_once = True
+
+        def on_element(
+            self, element: Any, timestamp: int, window: Window, context: TriggerContext
+        ) -> TriggerResult:
+            asked_elements.append(element)
+            return super().on_element(element, timestamp, window, context)
+
+    config = WindowOperatorBuilder(STRING, TUMBLING).trigger(Asked()).process(Values())
+    operator, heard = operator_of(config)
+    if has_parked_window:
+        operator.process_element("a", 0, 1)
+    snapshot = take_snapshot(operator, KeyGroupRange(0, 127))
+    operator, _ = operator_of(config, heard)
+    restore_snapshots(operator, [snapshot], KeyGroupRange(0, 127))
+    for number in (1, 2, 3):
+        operator.process_element("a", number, 1)
+    assert asked_elements == ([0, 1, 2, 3] if has_parked_window else [1])
 
 
 def test_global_windows_are_never_late() -> None:

@@ -18,8 +18,8 @@ from slackwater.windowing.runtime.slice_runner import SliceRunner
 
 BYTES_PER_MB: Final = 1 << 20
 # A look counts all entries of the state. The first one comes after so many elements, each later one after at
-# least as many elements as there are entries, and after as many as could fill an eighth of the room: one
-# element may have several windows.
+# least as many elements as there are entries, and after as many as could fill an eighth of the room, entries
+# and items of lists being what elements add: one element may have several windows.
 FIRST_LOOK: Final = 10_000
 _SHARE_OF_ROOM: Final = 8
 _PARTS: Final = 16
@@ -61,10 +61,10 @@ class Spilling:
         processed_count = runner.elements_processed
         if processed_count < self._next_look or self.is_spilled:
             return
-        size, entries = runner.state_size()
-        room = max(self._limit - size, 0) * entries // max(size, 1)
-        self._next_look = processed_count + max(FIRST_LOOK, entries, room // _SHARE_OF_ROOM)
-        if size > self._limit:
+        size = runner.state_size()
+        room = max(self._limit - size.bytes, 0) * (size.entries + size.items) // max(size.bytes, 1)
+        self._next_look = processed_count + max(FIRST_LOOK, size.entries, room // _SHARE_OF_ROOM)
+        if size.bytes > self._limit:
             self._storages.append(_on_disk())
             self.is_spilled = True
             runner.move_storage(self.storage)

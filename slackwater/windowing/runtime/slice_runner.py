@@ -109,9 +109,8 @@ class SliceRunner:
         )
         old.close()
 
-    def state_size(self) -> tuple[int, int]:
-        """(approximate bytes of state and timers in memory, number of entries)."""
-        return estimated_bytes(self._operator.backend, self._operator.timer_service.pending())
+    def state_size(self) -> StateSize:
+        return estimated_size(self._operator.backend, self._operator.timer_service.pending())
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
         """Restore what earlier runs parked, ignoring other key groups."""
@@ -205,21 +204,30 @@ class SliceRunner:
             self._log.calls_timers = False
 
 
-def estimated_bytes(backend: StateBackend, timers: int) -> tuple[int, int]:
-    """(bytes of all state and so many timers, number of entries and timers), estimated from a sample; looks
-    at every entry. Sizes are `getsizeof`'s; the share of dictionaries and queues was measured once.
+class StateSize(NamedTuple):
+    """Approximate bytes of state and timers in memory, their number, and how many items their lists have."""
+
+    bytes: int
+    entries: int
+    items: int
+
+
+def estimated_size(backend: StateBackend, timers: int) -> StateSize:
+    """The size of all state and so many timers, estimated from a sample; looks at every entry. Sizes are
+    `getsizeof`'s; the share of dictionaries and queues was measured once.
     """
-    entries = unlisted_entries = sample_bytes = list_bytes = 0
+    entries = unlisted_entries = sample_bytes = list_bytes = items = 0
     for entry in backend.entries():
         entries += 1
         if entry.kind == "list":  # measured one by one: some are very long
             list_bytes += deep_size(entry.value)
+            items += len(entry.value)
             continue
         unlisted_entries += 1
         if unlisted_entries % _SAMPLING_STEP == 1:
             sample_bytes += deep_size(entry.value)
     value_bytes = list_bytes + sample_bytes * min(_SAMPLING_STEP, unlisted_entries)
-    return entries * _ENTRY_BYTES + value_bytes + timers * _TIMER_BYTES, entries + timers
+    return StateSize(entries * _ENTRY_BYTES + value_bytes + timers * _TIMER_BYTES, entries + timers, items)
 
 
 def deep_size(value: Any) -> int:

@@ -13,7 +13,7 @@ from slackwater.windowing import (
     TimeWindow,
     ValueStateDescriptor,
 )
-from slackwater.windowing.runtime.slice_runner import deep_size, estimated_bytes
+from slackwater.windowing.runtime.slice_runner import deep_size, estimated_size
 from slackwater.windowing.state.heap.backend import HeapStateBackend
 
 WINDOWS = 3000
@@ -53,9 +53,10 @@ def test_the_estimate_is_within_a_factor_of_two(fill: Callable[[HeapStateBackend
         fill(backend, number)
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    size, entries = estimated_bytes(backend, 0)
-    assert entries == len(list(backend.entries()))
-    assert 0.5 < size / (after - before) < 2
+    size = estimated_size(backend, 0)
+    assert size.entries == len(list(backend.entries()))
+    assert size.items == sum(len(entry.value) for entry in backend.entries() if entry.kind == "list")
+    assert 0.5 < size.bytes / (after - before) < 2
 
 
 def test_one_large_list_among_small_ones_counts() -> None:
@@ -65,14 +66,14 @@ def test_one_large_list_among_small_ones_counts() -> None:
         state.add(f"k{number}", TimeWindow(0, 9), 10**12)
     for _ in range(100_000):
         state.add("k50", TimeWindow(0, 9), 10**12)
-    assert estimated_bytes(backend, 0)[0] > 100_000 * 30
+    assert estimated_size(backend, 0).bytes > 100_000 * 30
 
 
 def test_timers_are_counted() -> None:
     backend = HeapStateBackend(lambda key: 0, OrderMode.ROCKSDB)
-    size, entries = estimated_bytes(backend, 1000)
-    assert entries == 1000
-    assert size > 100_000
+    size = estimated_size(backend, 1000)
+    assert size.entries == 1000
+    assert size.bytes > 100_000
 
 
 def test_an_empty_collection_is_its_own_size() -> None:

@@ -17,9 +17,10 @@ from slackwater.engine.source.row_changes import kept_row_by_row
 from slackwater.engine.source.row_groups import SourceFile
 from slackwater.pipelines import COMMIT_TIME
 from tests.engine.source.commit_logs import CommitLog, arrivals_of
+from tests.engine.source.tracked_logs import TrackedLog
 from tests.runs.world import ms
 
-KINDS = ("append", "append", "rewrite", "delete", "restore", "vacuum", "lose_log")
+KINDS = ("append", "append", "rewrite", "delete", "update", "restore", "vacuum", "lose_log")
 
 
 @dataclass
@@ -29,12 +30,14 @@ class History:
     Attributes:
         hours: number → the hour of its commit, of the rows that are in the table.
         has_vectors: whether rows are deleted by deletion vectors, else by writing files again.
+        tracks_rows: whether rows keep the version of their commit, whichever files hold them.
         end: up to which hour runs have read.
         is_vacuumed: since the last run.
     """
 
     log: CommitLog
     has_vectors: bool
+    tracks_rows: bool
     hours: dict[int, float] = field(default_factory=dict)
     read_rows: set[int] = field(default_factory=set)
     before: PinnedSource | None = None
@@ -64,6 +67,16 @@ class History:
         if self.hours.pop(number, None) is not None:
             (self.log.hide if self.has_vectors else self.log.delete)(self.now, number)
 
+    def update(self, number: int) -> None:
+        """Put a row with another number in the place of a row."""
+        if self.tracks_rows and number in self.hours:
+            self.now += 1
+            self.count += 1
+            self.hours.pop(number)
+            self.hours[self.count] = self.now
+            assert isinstance(self.log, TrackedLog)
+            self.log.update(self.now, number, self.count)
+
     def restore(self, version: int) -> None:
         self.now += 1
         if self.states.get(version) and self.log.restore(self.now, version):
@@ -82,6 +95,7 @@ class History:
     def check_arrivals(self, source: PinnedSource) -> None:
         arrivals = {number: hour for number, hour, _ in arrivals_of(source)}
         assert sorted(number for number, *_ in arrivals_of(source)) == sorted(self.hours)
+        assert not self.tracks_rows or self.has_lost_log or not source.files_dated_as_a_whole()
         if not source.files_dated_as_a_whole() and not self.has_lost_log:
             assert arrivals == self.hours
         elif not self.has_lost_log:
@@ -102,7 +116,8 @@ class History:
                 source = kept_row_by_row(source, self.before, ms(self.end), COMMIT_TIME)
         except SourceRewritten as error:
             assert is_changed or is_vague, f"nothing that was read has changed: {error}"
-            assert is_changed or self.has_lost_log or isinstance(error, NewRowsNotKnown)
+            is_said_so = isinstance(error, NewRowsNotKnown)
+            assert is_changed or self.has_lost_log or self.tracks_rows or is_said_so
             self.before, self.end, self.read_rows = None, 0, set()
         else:
             assert is_vague or is_dated_as_a_whole or not is_changed, (
@@ -132,7 +147,9 @@ class History:
 
 def play(data: st.DataObject, kinds: tuple[str, ...]) -> None:
     with TemporaryDirectory() as folder:
-        history = History(CommitLog(folder), data.draw(st.booleans()))
+        tracks_rows = data.draw(st.booleans())
+        log = TrackedLog(folder) if tracks_rows else CommitLog(folder)
+        history = History(log, has_vectors=data.draw(st.booleans()), tracks_rows=tracks_rows)
         history.append(data.draw(st.integers(1, 3)))
         history.states[history.log.version] = dict(history.hours)
         for _ in range(data.draw(st.integers(1, 4))):
@@ -140,8 +157,8 @@ def play(data: st.DataObject, kinds: tuple[str, ...]) -> None:
                 kind = data.draw(st.sampled_from(kinds))
                 if kind == "append":
                     history.append(data.draw(st.integers(1, 3)))
-                elif kind == "delete":
-                    history.delete(data.draw(st.integers(1, history.count)))
+                elif kind in ("delete", "update"):
+                    getattr(history, kind)(data.draw(st.integers(1, history.count)))
                 elif not history.hours:
                     continue
                 elif kind == "restore":

@@ -19,8 +19,10 @@ from slackwater.engine.source.computed_columns import (
 )
 from slackwater.engine.source.deletion_vectors import hidden_rows
 from slackwater.engine.source.files import ColumnStatistics, InputFile
+from slackwater.engine.source.row_tracking import RowTracking
 from slackwater.errors import UsageError
-from slackwater.tables.delta.parquet import open_verified
+from slackwater.pipelines.sources import COMMIT_TIME, COMMIT_VERSION
+from slackwater.tables.delta.parquet import damaged_file, open_verified
 from slackwater.tables.storage_errors import reads
 from slackwater.tables.stores import filesystem
 
@@ -124,6 +126,10 @@ def read_stored(
     """Stored `columns`, in that order, of the rows that `read_computed` reads."""
     partition = dict(file.partition)
     stored_names = {name: name_in_files(schema.field(name)) for name in columns}
+    reads_commits = (
+        file.tracking is not None and file.tracking.is_mixed and {COMMIT_TIME, COMMIT_VERSION} & set(columns)
+    )
+    tracking = file.tracking if reads_commits else None
     data = open_verified(uri, filesystem(uri), file.path, metadata, coerce_int96_timestamp_unit="us")
     with reads(f"{uri}/{file.path}"), data as parquet:
         columns_in_file = set(parquet.schema_arrow.names)
@@ -135,7 +141,7 @@ def read_stored(
             stored_names[name]
             for name in columns
             if stored_names[name] in columns_in_file and name not in partition
-        ]
+        ] + ([] if tracking is None else [tracking.column])
         groups = range(parquet.num_row_groups) if row_groups is None else row_groups
         if first_rows is None:
             table = parquet.read_row_groups(groups, names_to_read, use_threads=False)
@@ -144,10 +150,13 @@ def read_stored(
         is_visible = visible_rows(uri, file, parquet.metadata, groups)
         local_times = _local_times(parquet)
     count = table.num_rows
+    commits = {} if tracking is None else _commits_of_rows(uri, file.path, tracking, table)
     arrays = []
     for name in columns:
         kind = type_as_stored(schema.field(name), stored_names[name] in local_times)
-        if name in partition:
+        if name in commits:
+            arrays.append(pa.chunked_array([commits[name]]).cast(kind))
+        elif name in partition:
             arrays.append(pa.chunked_array([pa.repeat(pa.scalar(partition[name], kind), count)]))
         elif stored_names[name] in table.column_names:
             arrays.append(_cast(uri, file.path, name, table.column(stored_names[name]), kind))
@@ -155,6 +164,19 @@ def read_stored(
             arrays.append(pa.chunked_array([pa.nulls(count, kind)]))
     rows = pa.table(arrays, names=list(columns))
     return rows if is_visible is None else rows.filter(pa.array(is_visible[:count]))
+
+
+def _commits_of_rows(uri: str, path: str, tracking: RowTracking, rows: pa.Table) -> dict[str, pa.Array]:
+    """The columns of the commit that brought each row."""
+    try:
+        versions, times_us = tracking.commits_of(rows.column(tracking.column))
+    except KeyError as error:
+        wrong = (
+            f"its column {tracking.column} has version {error}, and by the log none of its rows came with it"
+        )
+        raise damaged_file(uri, path, wrong) from error
+    times = pa.array(times_us).cast(pa.timestamp("us", tz="UTC"))
+    return {COMMIT_VERSION: pa.array(versions), COMMIT_TIME: times}
 
 
 def _local_times(parquet: pq.ParquetFile) -> set[str]:

@@ -8,8 +8,11 @@ an account of the commits that brought the rows of each file.
 
 The rows of a file that was put together from several commits are read from the files as they were before, for
 as long as these are there; so a dated file has the rows of one commit alone. Rewritten files and the dated
-files that hold exactly their rows are a group. Where a group can't be kept, its rewritten files are dated as
-a whole, by the newest of the commits: no row arrives before it came.
+files that hold exactly their rows are a group. Where the table tracks rows, a rewritten file is read itself:
+its rows say which commits brought them. Where a group can't be kept, its rewritten files are dated as a
+whole, by the newest of the commits: no row arrives before it came.
+
+A RESTORE puts back the files of an earlier version, and with them its dated files and groups.
 
 A commit's time is the in-commit timestamp where it has one, else what its commitInfo says. (Delta takes the
 modification time of the commit's file in its place; but that changes when a table is copied.) As in Delta it
@@ -40,6 +43,7 @@ from slackwater.engine.source.dated_files import (
     members_of,
 )
 from slackwater.engine.source.deletion_vectors import DeletionVector
+from slackwater.engine.source.tracked_arrivals import TrackedArrivals
 from slackwater.errors import UsageError
 
 _MS = 1000  # in microseconds
@@ -55,12 +59,14 @@ class TableFolder:
 
     Attributes:
         missing: which of some paths are not there any more.
+        tracked_arrivals: None where the table does not track rows.
         vectors_of_lost_rows: (files, oldest first; the files that hold what is left of their rows) → the
             vectors that hide the others, for each of the former that has lost rows; None where they can't be
             compared.
     """
 
     missing: Callable[[Sequence[str]], set[str]]
+    tracked_arrivals: TrackedArrivals | None
     vectors_of_lost_rows: Callable[
         [Mapping[LogicalFile, DatedFile], Mapping[LogicalFile, DatedFile]],
         Mapping[LogicalFile, DeletionVector] | None,
@@ -242,6 +248,8 @@ class _Player:
     def play(self, step: _Step) -> Commit:
         """Play a commit; returns what it does to the dated files."""
         commit = step.commit
+        if self.folder.tracked_arrivals is not None:
+            self.folder.tracked_arrivals.play(step.actions)
         own_us = _own_time(step)
         if own_us is not None:
             self.time_us = own_us if self.time_us is None else max(own_us, self.time_us + _MS)
@@ -289,6 +297,7 @@ class _Player:
         known_files = frozenset(file for file in added_files if file.path in self.arrivals_by_path)
         new_files = added_files - known_files
         dated_files = dated_files_of(groups)
+        origins = dated_files | removed_files
         if commit.only_deletes and new_files:  # It has copied the rows that are left.
             paths_again = {file.path for file in known_files}
             copied_files = frozenset(file for file in removed_files if file.path not in paths_again)
@@ -301,7 +310,9 @@ class _Player:
         for file in known_files:
             self._date(file, self.arrivals_by_path[file.path])
         for file in new_files:
-            self._date(file, self._arrival_of_new(file, commit, has_time=has_time))
+            arrival = self._arrival_of_new(file, commit, has_time=has_time)
+            tracked_arrivals = self._tracked_arrivals([file], origins, arrival) if origins else None
+            self._date(file, arrival if tracked_arrivals is None else tracked_arrivals[file])
 
     def _arrival_of_new(self, file: LogicalFile, commit: Commit, *, has_time: bool) -> Arrival:
         if file in self.groups_gone:  # It comes back without the others of its group.
@@ -339,21 +350,37 @@ class _Player:
         some of them.
         """
         arrivals = {self.arrivals[file] for file in dated_files}
-        if members and len(arrivals) > 1 and is_exact and self._are_there(dated_files):
+        is_mixed = len({arrival[:3] for arrival in arrivals}) > 1 or any(
+            len(arrival.commits) > 1 for arrival in arrivals
+        )
+        tracked_arrivals = self._tracked_arrivals(members, dated_files)
+        if tracked_arrivals is None and members and is_mixed and is_exact and self._are_there(dated_files):
             self.group_of |= dict.fromkeys(members, Group(members, dated_files))
             return
         for file in dated_files - members:
             self.arrivals.pop(file)
         if arrivals:
             for file in members:
-                self._date(file, arrival_of_all(arrivals))
+                self._date(
+                    file, arrival_of_all(arrivals) if tracked_arrivals is None else tracked_arrivals[file]
+                )
+
+    def _tracked_arrivals(
+        self, files: Iterable[LogicalFile], origins: Files, own_arrival: Arrival | None = None
+    ) -> dict[LogicalFile, Arrival] | None:
+        """See `TrackedArrivals.arrivals_of`; None where the table does not track rows."""
+        if self.folder.tracked_arrivals is None:
+            return None
+        arrivals = {file: self.all_arrivals[file] for file in origins}
+        return self.folder.tracked_arrivals.arrivals_of(files, arrivals, own_arrival)
 
     def _shrink(self, members: Files, dated_files: Files) -> None:
         """Have `members` hold some rows of `dated_files`, all others of which are gone."""
         vectors: Mapping[LogicalFile, DeletionVector] | None = None
         is_mixed = len({self.arrivals[file] for file in dated_files}) > 1
-        if members and is_mixed and self._are_there(dated_files):
-            oldest_first = sorted(dated_files, key=lambda file: (self.arrivals[file], file.path))
+        is_tracked = self._tracked_arrivals(members, dated_files) is not None
+        if members and is_mixed and not is_tracked and self._are_there(dated_files):
+            oldest_first = sorted(dated_files, key=lambda file: (self.arrivals[file].time_us, file.path))
             vectors = self.folder.vectors_of_lost_rows(
                 {file: self.descriptions[file] for file in oldest_first},
                 {file: self.descriptions[file] for file in members},

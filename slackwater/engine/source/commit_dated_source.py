@@ -9,40 +9,43 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
-from urllib.parse import quote, unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs as pafs
 from deltalake.exceptions import DeltaError
 
-from slackwater.engine.source.batches import name_in_files
 from slackwater.engine.source.changes import Changes, Commit, Files, LogicalFile, lost_commits
 from slackwater.engine.source.commit_account import TableFolder, account_of
 from slackwater.engine.source.computed_columns import stored_names
 from slackwater.engine.source.coverage import ReadRange, version_read
+from slackwater.engine.source.dated_file_list import (
+    actions_of_files,
+    descriptions_of,
+    files_with_commits,
+    input_file,
+    listed_logical_files,
+    with_commits,
+)
 from slackwater.engine.source.dated_files import Arrival, CommitAccount, DatedFile, Group, KnownFiles
-from slackwater.engine.source.deletion_vectors import VECTOR, DeletionVector
+from slackwater.engine.source.deletion_vectors import DeletionVector
+from slackwater.engine.source.file_record import RecordedFile
 from slackwater.engine.source.files import (
     FIRST_MS,
     LAST_MS,
     Bounds,
     InputFile,
-    as_list,
-    files_with_bounds,
     logical_files,
-    vectors_of,
 )
 from slackwater.engine.source.lost_rows import lost_positions, vector_with
 from slackwater.engine.source.pinned_source import PinnedSource, rewritten
+from slackwater.engine.source.row_tracking import row_versions
 from slackwater.engine.source.stored_arrivals import recorded_files
+from slackwater.engine.source.tracked_arrivals import TrackedArrivals
 from slackwater.pipelines.sources import COMMIT_TIME, COMMIT_VERSION
 from slackwater.tables.storage_errors import reads
 from slackwater.tables.stores import filesystem
 
-_TIME = pa.timestamp("us", tz="UTC")
 _COMMIT_NAMES = (COMMIT_TIME, COMMIT_VERSION)
-COMMIT_COLUMNS = (pa.field(COMMIT_TIME, _TIME), pa.field(COMMIT_VERSION, pa.int64()))
 
 
 class FileChanges(NamedTuple):
@@ -62,7 +65,14 @@ class FileChanges(NamedTuple):
 
 @dataclass(frozen=True)
 class CommitDatedSource(PinnedSource):
-    """See above; the schema has the two columns, too."""
+    """See above; the schema has the two columns, too.
+
+    Attributes:
+        tracking_column: the column of files that has the commit versions of rows which were written again;
+            None: the table does not track rows.
+    """
+
+    tracking_column: str | None = None
 
     caches_of_version: ClassVar[tuple[str, ...]] = (
         *PinnedSource.caches_of_version,
@@ -97,14 +107,14 @@ class CommitDatedSource(PinnedSource):
         if account.first > self.version:
             raise DeltaError(f"the log of {self.uri} has lost version {self.version}")
         files = account.files_at(self.version)
-        places = {file: place for place, file in enumerate(_logical_files(log_files))}
+        places = {file: place for place, file in enumerate(listed_logical_files(log_files))}
         in_table = [file for file in files if file in places]
         others = [file for file in files if file not in places]
         descriptions = {file: account.descriptions[file] for file in others}
         actions = pa.concat_tables(
             [
                 log_files.take(pa.array([places[file] for file in in_table], pa.int64())),
-                _actions_of(descriptions, log_files.schema, self.schema),
+                actions_of_files(descriptions, log_files.schema, self.schema),
             ],
             promote_options="default",
         )
@@ -184,10 +194,13 @@ class CommitDatedSource(PinnedSource):
         """New rows are those of newer commits; of rows that are gone or come back `file_changes` tells."""
         if before.version not in self._changes_by_version:
             account = self._account_since(before.version)
+            files = account.files_at(self.version) - self._files_written_again_since(before)
+            versions = {
+                file: frozenset(commit.version for commit in account.arrivals[file].commits) for file in files
+            }
+            # Of a file with old and new rows, the row tells which it is; see `files_read_in_part`.
             added_at: dict[str, frozenset[int | None]] = {
-                file.path: frozenset([account.arrivals[file].version])
-                for file in account.files_at(self.version) - self._files_written_again_since(before)
-                if account.arrivals[file].version > before.version
+                file.path: frozenset(versions[file]) for file in files if min(versions[file]) > before.version
             }
             self._changes_by_version[before.version] = Changes((), added_at, {})
         return self._changes_by_version[before.version]
@@ -207,26 +220,32 @@ class CommitDatedSource(PinnedSource):
                 for group in (account.groups if account.version == self.version else ())
                 for file in group.dated_files
             }
-            files = _files_with_commits(self.actions)
+            files = files_with_commits(self.actions)
             recorded_groups = [group_of.get(file.logical_file) for file, _ in files]
             self.record.add(
                 self.version,
                 [
-                    item if group is None else item.with_group(group)
-                    for item, group in zip(recorded_files(files, arrival), recorded_groups, strict=True)
+                    _with_group(item if file.tracking is None else item.with_tracking(file.tracking), group)
+                    for (file, _), item, group in zip(
+                        files, recorded_files(files, arrival), recorded_groups, strict=True
+                    )
                 ],
             )
 
     def files_dated_as_a_whole(self) -> list[tuple[InputFile, Bounds]]:
-        return [(file, bounds) for file, bounds in _files_with_commits(self.actions) if bounds[0] < bounds[1]]
+        return [
+            (file, bounds)
+            for file, bounds in files_with_commits(self.actions)
+            if bounds[0] < bounds[1] and file.tracking is None
+        ]
 
     def _files_of(
         self, state: CommitAccount | KnownFiles, files: Sequence[LogicalFile]
     ) -> list[tuple[InputFile, Bounds]]:
         """Some files, with the times of the oldest and the newest commit that brought rows of each."""
         descriptions = {file: state.descriptions[file] for file in files}
-        actions = _actions_of(descriptions, self.newest.log_files.schema, self.schema)
-        return _files_with_commits(with_commits(actions, [state.arrivals[file] for file in files]))
+        actions = actions_of_files(descriptions, self.newest.log_files.schema, self.schema)
+        return files_with_commits(with_commits(actions, [state.arrivals[file] for file in files]))
 
     def _account_since(self, version: int) -> CommitAccount:
         """The account of its commits since `version` or before, else since the oldest that the log has."""
@@ -239,8 +258,8 @@ class CommitDatedSource(PinnedSource):
         account = account_of(
             self.uri,
             self.version,
-            _descriptions(self.log_files),
-            TableFolder(self._missing_files, self._vectors_of_lost_rows),
+            descriptions_of(self.log_files),
+            TableFolder(self._missing_files, self._tracked_arrivals(), self._vectors_of_lost_rows),
             since=version,
             recorded_arrivals={} if self.record is None else self.record.commits_by_path,
             recorded_at=self._recorded_at,
@@ -248,6 +267,12 @@ class CommitDatedSource(PinnedSource):
         )
         self._accounts.append(account)
         return account
+
+    def _tracked_arrivals(self) -> TrackedArrivals | None:
+        column = self.tracking_column
+        if column is None:
+            return None
+        return TrackedArrivals(column, lambda path: row_versions(self.uri, path, column))
 
     def _newest_recorded(self, version: int) -> KnownFiles | None:
         versions = [] if self.record is None else [one for one in self.record.versions if one <= version]
@@ -288,7 +313,7 @@ class CommitDatedSource(PinnedSource):
         names = stored_names(self.schema, self.schema.names)
         schema = pa.schema([self.schema.field(name) for name in names if name not in _COMMIT_NAMES])
         files_before, files_after = (
-            [_input_file(file, description, schema) for file, description in files.items()]
+            [input_file(file, description, schema) for file, description in files.items()]
             for files in (before, after)
         )
         try:
@@ -304,109 +329,12 @@ class CommitDatedSource(PinnedSource):
         }
 
 
-def _files_with_commits(actions: pa.Table) -> list[tuple[InputFile, Bounds]]:
-    """Files, with the times of the oldest and the newest commit that brought rows of each."""
-    if not actions.num_rows:
-        return []
-    oldest = as_list(actions.column(f"min.{COMMIT_TIME}").cast(pa.int64()))
-    return [
-        (file, (oldest_us, bounds[1]))
-        for (file, bounds), oldest_us in zip(files_with_bounds(actions, COMMIT_TIME), oldest, strict=True)
-        if bounds is not None
-    ]
-
-
 def _is_read(reads: Sequence[ReadRange], arrival: Arrival, version: int) -> bool:
     """Whether runs have last read rows that arrived so at that version."""
-    return version_read(reads, arrival.time_us // 1000, arrival.version) == version
-
-
-def with_commits(actions: pa.Table, arrivals: Sequence[Arrival]) -> pa.Table:
-    """A list of files, with the arrival of each one's rows as values of partition columns."""
-    for name, values, kind in (
-        (f"partition.{COMMIT_TIME}", [item.time_us for item in arrivals], _TIME),
-        (f"partition.{COMMIT_VERSION}", [item.version for item in arrivals], pa.int64()),
-        (f"min.{COMMIT_TIME}", [item.least_us for item in arrivals], _TIME),
-    ):
-        actions = actions.append_column(name, pa.array(values, pa.int64()).cast(kind))
-    return actions
-
-
-def _logical_files(log_files: pa.Table) -> list[LogicalFile]:
-    paths = map(unquote, as_list(log_files.column("path")))
-    return [
-        LogicalFile(path, None if vector is None else vector.name)
-        for path, vector in zip(paths, vectors_of(log_files), strict=True)
-    ]
-
-
-def _partition_names(log_files: pa.Schema) -> list[str]:
-    return [name.removeprefix("partition.") for name in log_files.names if name.startswith("partition.")]
-
-
-def _descriptions(log_files: pa.Table) -> dict[LogicalFile, DatedFile]:
-    names = _partition_names(log_files.schema)
-    columns = ["num_records", "size_bytes", "modification_time", *(f"partition.{name}" for name in names)]
-    values = zip(*(as_list(log_files.column(name)) for name in columns), strict=True)
-    return {
-        file: DatedFile(
-            rows=rows,
-            bytes=size,
-            partition=dict(zip(names, partition, strict=True)),
-            vector=vector,
-            modified_us=None if modified_ms is None else modified_ms * 1000,
-        )
-        for file, vector, (rows, size, modified_ms, *partition) in zip(
-            _logical_files(log_files), vectors_of(log_files), values, strict=True
-        )
-    }
-
-
-def _actions_of(
-    descriptions: Mapping[LogicalFile, DatedFile], log_files: pa.Schema, schema: pa.Schema
-) -> pa.Table:
-    """Files that the version does not list any more, in the form in which it lists others."""
-    files, values = list(descriptions), list(descriptions.values())
-    columns: dict[str, pa.Array] = {
-        "path": pa.array([quote(file.path) for file in files], pa.string()),
-        "size_bytes": pa.array([item.bytes for item in values], pa.int64()),
-        "num_records": pa.array([item.rows for item in values], pa.int64()),
-    }
-    if any(item.vector is not None for item in values):
-        texts = [None if item.vector is None else item.vector.to_json() for item in values]
-        columns[VECTOR] = pa.array(texts, pa.string())
-    for name in _partition_names(log_files):
-        kind = log_files.field(f"partition.{name}").type
-        columns[f"partition.{name}"] = pa.array(
-            [_partition_value(item, schema.field(name)) for item in values], kind
-        )
-    return pa.table(columns)
-
-
-def _partition_value(file: DatedFile, column: pa.Field) -> Any:
-    """The value of a partition column, which a log writes as text; an empty text is none."""
-    value = file.partition.get(name_in_files(column), file.partition.get(column.name))
-    if value == "":
-        return None
-    if not isinstance(value, str) or pa.types.is_string(column.type):
-        return value
-    if pa.types.is_timestamp(column.type) and column.type.tz is not None and value[-6] not in "+-":
-        return pc.assume_timezone(pa.scalar(value.removesuffix("Z")).cast(pa.timestamp("us")), "UTC").as_py()
-    return pa.scalar(value).cast(column.type).as_py()
-
-
-def _input_file(file: LogicalFile, description: DatedFile, schema: pa.Schema) -> InputFile:
-    """A file to be read whole; `schema` has the table's own columns."""
-    partition = tuple(
-        (column.name, _partition_value(description, column))
-        for column in schema
-        if {column.name, name_in_files(column)} & description.partition.keys()
+    return any(
+        version_read(reads, commit.time_us // 1000, commit.version) == version for commit in arrival.commits
     )
-    return InputFile(
-        path=file.path,
-        partition=partition,
-        rows=None,
-        bytes=description.bytes,
-        may_hold_unread=False,
-        vector=description.vector,
-    )
+
+
+def _with_group(file: RecordedFile, group: Sequence[Sequence[str | None]] | None) -> RecordedFile:
+    return file if group is None else file.with_group(group)

@@ -9,16 +9,31 @@ from typing import Any, NamedTuple
 
 from slackwater.engine.source.changes import Commit, Files, LogicalFile
 from slackwater.engine.source.deletion_vectors import DeletionVector
+from slackwater.engine.source.row_tracking import RowTracking, TrackedCommit
 
 
 class Arrival(NamedTuple):
     """When the rows of a file arrived, in microseconds, and the version that brought them. Of a file with
-    rows of several commits it is the newest, and `least_us` the oldest.
+    rows of several commits it is the newest, and `least_us` the oldest; `tracking` tells which rows came with
+    which, None: nothing does.
     """
 
     time_us: int
     version: int
     least_us: int
+    tracking: RowTracking | None = None
+
+    @property
+    def commits(self) -> tuple[TrackedCommit, ...]:
+        """The commits of its rows; of rows that nothing tells apart only the newest, with which all count."""
+        if self.tracking is not None:
+            return self.tracking.commits
+        return (TrackedCommit(self.version, self.version, self.time_us),)
+
+    @property
+    def is_dated_as_a_whole(self) -> bool:
+        """Whether it is that of rows of several commits which nothing tells apart."""
+        return self.least_us < self.time_us and self.tracking is None
 
 
 class DatedFile(NamedTuple):
@@ -72,8 +87,9 @@ class KnownFiles(NamedTuple):
 
 def arrival_of_all(arrivals: Iterable[Arrival]) -> Arrival:
     """The arrival of files that are dated as a whole."""
-    ascending = sorted(arrivals)
-    return ascending[-1]._replace(least_us=min(arrival.least_us for arrival in ascending))
+    ascending = sorted(arrivals, key=lambda arrival: (arrival.time_us, arrival.version))
+    least_us = min(arrival.least_us for arrival in ascending)
+    return ascending[-1]._replace(least_us=least_us, tracking=None)
 
 
 def members_of(groups: Iterable[Group]) -> Files:

@@ -22,6 +22,7 @@ import pyarrow as pa
 from slackwater.engine.source.changes import LogicalFile
 from slackwater.engine.source.dated_files import Arrival
 from slackwater.engine.source.deletion_vectors import VECTOR, DeletionVector
+from slackwater.engine.source.row_tracking import TRACKING, RowTracking
 from slackwater.pipelines.sources import COMMIT_TIME, COMMIT_VERSION
 from slackwater.tables.delta.folder import Folder
 from slackwater.tables.delta.upkeep import TableUpkeep
@@ -46,6 +47,7 @@ _MANY_FILES = 32
 
 
 GROUP = "rewritten into"
+_NO_BOUNDS = frozenset({GROUP, TRACKING})
 
 
 class RecordedBounds(NamedTuple):
@@ -64,7 +66,8 @@ class RecordedFile(NamedTuple):
         rows: how many it has, hidden rows included; None: not known.
         partition: JSON: partition column → value as text.
         bounds: JSON: column of arrivals → `RecordedBounds`; `GROUP` → the names of the files into which its
-            rows were written again, where these are in the table in its place.
+            rows were written again, where these are in the table in its place; `TRACKING` → which of its rows
+            came with which commits.
     """
 
     path: str
@@ -81,6 +84,14 @@ class RecordedFile(NamedTuple):
     def with_group(self, members: Sequence[Sequence[str | None]]) -> "RecordedFile":
         return self._replace(bounds=json.dumps({**json.loads(self.bounds), GROUP: members}))
 
+    def with_tracking(self, tracking: RowTracking) -> "RecordedFile":
+        return self._replace(bounds=json.dumps({**json.loads(self.bounds), TRACKING: tracking}))
+
+    @property
+    def tracking(self) -> RowTracking | None:
+        values = json.loads(self.bounds).get(TRACKING)
+        return None if values is None else RowTracking.from_json(json.dumps(values))
+
     @property
     def group(self) -> tuple[LogicalFile, ...]:
         """See `GROUP`; none where the file is in the table itself."""
@@ -92,7 +103,7 @@ class RecordedFile(NamedTuple):
         bounds, version = json.loads(self.bounds).get(COMMIT_TIME), self.partition_values.get(COMMIT_VERSION)
         if bounds is None or version is None:
             return None
-        return Arrival(time_us=bounds[1], version=int(version), least_us=bounds[0])
+        return Arrival(bounds[1], int(version), bounds[0], self.tracking)
 
 
 @dataclass(frozen=True)
@@ -154,7 +165,7 @@ class FileRecord:
             row["path"]: {
                 name: RecordedBounds(*values)
                 for name, values in json.loads(row["bounds"]).items()
-                if name != GROUP
+                if name not in _NO_BOUNDS
             }
             for row in self._rows
             if row["op"] == _ADD
@@ -213,8 +224,12 @@ def _actions(files: list[RecordedFile], schema: pa.Schema) -> pa.Table:
     for name in partitions[0] if partitions else ():
         texts = pa.array([values[name] for values in partitions], pa.string())
         columns[f"partition.{name}"] = texts.cast(schema.field(name).type)
+    trackings = [file.tracking for file in files]
+    if any(trackings):
+        texts = [None if tracking is None else tracking.to_json() for tracking in trackings]
+        columns[TRACKING] = pa.array(texts, pa.string())
     bounds = [json.loads(file.bounds) for file in files]
-    for name in sorted({name for bounds_by_name in bounds for name in bounds_by_name} - {GROUP}):
+    for name in sorted({name for bounds_by_name in bounds for name in bounds_by_name} - _NO_BOUNDS):
         each = [RecordedBounds(*bounds_by_name.get(name, (None, None, False))) for bounds_by_name in bounds]
         columns[f"min.{name}"] = _times([item.least for item in each])
         columns[f"max.{name}"] = _times([item.greatest for item in each])

@@ -10,6 +10,7 @@ from deltalake import DeltaTable
 
 from slackwater.engine.source.changes import LogicalFile
 from slackwater.engine.source.deletion_vectors import VECTOR, DeletionVector, vectors_at
+from slackwater.engine.source.row_tracking import TRACKING, RowTracking
 from slackwater.tables.delta.statistics import widen_bounds
 from slackwater.tables.delta.stored_files import actions_of
 
@@ -29,6 +30,8 @@ class InputFile:
             again into another file, together with rows that earlier runs have read. Then only its rows that
             arrived before the slice are meant, and those without an arrival.
         vector: hides rows of it; None: none.
+        tracking: which of its rows came with which commits, where rows arrive with commits; None: all came
+            with the one that `partition` has.
         share: (number, count): the part of its row groups that is meant, of `count` parts.
         source: the position of its source in the pipeline's list.
     """
@@ -44,6 +47,7 @@ class InputFile:
     source: int = 0
     listed_at: int | None = None
     vector: DeletionVector | None = None
+    tracking: RowTracking | None = None
 
     @property
     def stored_rows(self) -> int | None:
@@ -107,8 +111,16 @@ def files_with_bounds(actions: pa.Table, arrival: str) -> Iterator[tuple[InputFi
         else [()] * actions.num_rows
     )
     rows = _numbers(actions, "num_records")
+    trackings = trackings_of(actions)
     if arrival in names:
-        least = greatest = _numbers(actions, f"partition.{arrival}")
+        greatest = _numbers(actions, f"partition.{arrival}")
+        least = greatest
+        if any(trackings):
+            oldest = _numbers(actions, f"min.{arrival}")
+            least = [
+                low if tracking else high
+                for tracking, low, high in zip(trackings, oldest, greatest, strict=True)
+            ]
         lacking: list[int | None] = [
             rows[number] if moment is None else 0 for number, moment in enumerate(least)
         ]
@@ -122,9 +134,12 @@ def files_with_bounds(actions: pa.Table, arrival: str) -> Iterator[tuple[InputFi
         _numbers(actions, "size_bytes"),
         lacking,
         vectors_of(actions),
+        trackings,
         strict=True,
     )
-    for (path, partition, count, size, nulls, vector), low, high in zip(files, least, greatest, strict=True):
+    for (path, partition, count, size, nulls, vector, tracking), low, high in zip(
+        files, least, greatest, strict=True
+    ):
         file = InputFile(
             path=path,
             partition=tuple(zip(names, partition, strict=True)),
@@ -132,6 +147,7 @@ def files_with_bounds(actions: pa.Table, arrival: str) -> Iterator[tuple[InputFi
             bytes=size or 0,
             may_hold_unread=nulls is None or nulls > 0,
             vector=vector,
+            tracking=tracking,
         )
         if nulls is not None and nulls == count:
             yield file, NOWHERE
@@ -153,6 +169,13 @@ def vectors_of(actions: pa.Table) -> list[DeletionVector | None]:
         return [None] * actions.num_rows
     texts = as_list(actions.column(VECTOR))
     return [None if text is None else DeletionVector.from_json(text) for text in texts]
+
+
+def trackings_of(actions: pa.Table) -> list[RowTracking | None]:
+    if TRACKING not in actions.column_names:
+        return [None] * actions.num_rows
+    texts = as_list(actions.column(TRACKING))
+    return [None if text is None else RowTracking.from_json(text) for text in texts]
 
 
 def has_arrivals_before(from_ms: int, bounds: Bounds | None, read_ms: int | None) -> bool:

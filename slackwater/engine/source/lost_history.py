@@ -13,6 +13,7 @@ from slackwater.engine.source.coverage import ReadRange
 from slackwater.engine.source.files import NOWHERE, Bounds, InputFile, logical_files
 from slackwater.engine.source.pinned_source import NewRowsNotKnown, PinnedSource
 from slackwater.engine.source.row_groups import Arrivals, SourceFile
+from slackwater.engine.source.row_tracking import TRACKING
 from slackwater.readable import count_text
 from slackwater.tables.storage_errors import reads
 from slackwater.tables.stores import filesystem
@@ -100,7 +101,7 @@ def check_new_rows(
     newer_reads: Sequence[ReadRange] = (),
 ) -> None:
     """Raise NewRowsNotKnown where nothing shows which rows from before `from_ms` are new since `before`."""
-    mixed_files = _files_read_in_part(source, before, from_ms)
+    mixed_files = _files_read_in_part(source, before, from_ms, arrival)
     if mixed_files:
         raise _not_known(source, before, mixed_files, from_ms, "the file that they came in")
     if not source.is_certain_since(before, newer_reads):
@@ -123,13 +124,25 @@ def check_new_rows(
         raise _not_known(source, before, missing_parts, from_ms, "the file that they came in")
 
 
-def _files_read_in_part(source: PinnedSource, before: PinnedSource, from_ms: int) -> FilesWithBounds:
-    """The files that are dated as a whole, some rows of which runs before `from_ms` have read as they were
-    before; runs up to the version `before`.
+def _files_read_in_part(
+    source: PinnedSource, before: PinnedSource, from_ms: int, arrival: str
+) -> FilesWithBounds:
+    """The files with rows of several commits, some of which runs before `from_ms` have read, up to the
+    version `before`, though the file does not show which: it is dated as a whole, or a commit whose writer's
+    clock was behind has brought others that arrived before `from_ms`, too.
     """
     files = [item for item in source.files_dated_as_a_whole() if item[1][0] < from_ms * 1000 <= item[1][1]]
     recorded_files = source.record.files_at(before.version) if files and source.record is not None else None
-    return [(file, bounds) for file, bounds in files if file.path not in (recorded_files or {})]
+    files = [(file, bounds) for file, bounds in files if file.path not in (recorded_files or {})]
+    tracked_files = source.files_with_bounds(arrival) if TRACKING in source.actions.column_names else []
+    return files + [item for item in tracked_files if _holds_straggler(item[0], before, from_ms)]
+
+
+def _holds_straggler(file: InputFile, before: PinnedSource, from_ms: int) -> bool:
+    commits = () if file.tracking is None else file.tracking.commits
+    is_old = [commit.version <= before.version for commit in commits]
+    times_us = [commit.time_us for commit in commits if commit.version > before.version]
+    return any(is_old) and any(time_us < from_ms * 1000 for time_us in times_us)
 
 
 def notes_on_parts(source: PinnedSource, files: Iterable[InputFile]) -> list[str]:

@@ -22,7 +22,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from slackwater.engine.source.changes import Commit, LogicalFile
-from slackwater.engine.source.commit_dated_source import COMMIT_COLUMNS, with_commits
+from slackwater.engine.source.dated_file_list import COMMIT_COLUMNS, with_commits
 from slackwater.engine.source.dated_files import Arrival
 from slackwater.engine.source.file_list import (
     FileUnfinished,

@@ -8,12 +8,14 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from slackwater.engine.source.commit_dated_source import COMMIT_COLUMNS, CommitDatedSource
+from slackwater.engine.source.commit_dated_source import CommitDatedSource
 from slackwater.engine.source.computed_columns import schema_with_computed_columns
+from slackwater.engine.source.dated_file_list import COMMIT_COLUMNS
 from slackwater.engine.source.deletion_vectors import VECTOR, DeletionVector
 from slackwater.engine.source.files import actions_with_vectors, as_list
 from slackwater.engine.source.parquet_folder import FolderPlace, folder_at, look_at_folder
 from slackwater.engine.source.pinned_source import DeltaPlace, PinnedSource
+from slackwater.engine.source.row_tracking import COLUMN_PROPERTY
 from slackwater.errors import PermanentError, UsageError
 from slackwater.pipelines import Pipeline
 from slackwater.pipelines.sources import COMMIT_TIME, ParquetSource, Source
@@ -213,7 +215,8 @@ def _pin_loaded(
     source: Source, place: str | DeltaPlace, table: OpenTable, *, may_be_empty: bool
 ) -> PinnedSource:
     uri, schema, protocol = _uri_of(place), table.schema, table.base.protocol()
-    mapping = table.base.metadata().configuration.get("delta.columnMapping.mode", "none")
+    configuration = table.base.metadata().configuration
+    mapping = configuration.get("delta.columnMapping.mode", "none")
     has_vectors = "deletionVectors" in (protocol.reader_features or ())
     actions = actions_with_vectors(table.as_delta_rs(), uri) if has_vectors else table.actions.sort_by("path")
     if not actions.num_rows and not may_be_empty:
@@ -242,8 +245,7 @@ def _pin_loaded(
         )
     if arrives_by_commit:
         schema = pa.schema([*schema, *COMMIT_COLUMNS])
-    kind = CommitDatedSource if arrives_by_commit else PinnedSource
-    source_at_version = kind(
+    source_at_version = PinnedSource(
         uri=uri,
         version=table.version(),
         schema=schema_with_computed_columns(source, schema),
@@ -251,6 +253,10 @@ def _pin_loaded(
         table_id=table.table_id,
         file_record_uri=place.record_uri if isinstance(place, DeltaPlace) else None,
     )
+    if arrives_by_commit:
+        source_at_version = CommitDatedSource(
+            **vars(source_at_version), tracking_column=configuration.get(COLUMN_PROPERTY)
+        )
     # Else the table would be opened again for them.
     vars(source_at_version)["log_files" if arrives_by_commit else "actions"] = actions
     return source_at_version

@@ -44,8 +44,12 @@ class CommitLog:
         self.folder = Path(folder)
         self.uri = str(self.folder / "t")
 
+    def rows(self, hour: float | None, numbers: Iterable[int]) -> pa.Table:
+        """The rows with these numbers, which are committed at `hour`."""
+        return rows_of(numbers)
+
     def append(self, hour: float | None, numbers: Sequence[int], **options: Any) -> None:
-        write_deltalake(self.uri, rows_of(numbers), mode="append", **options)
+        write_deltalake(self.uri, self.rows(hour, numbers), mode="append", **options)
         self.stamp(hour)
 
     def compact(self, hour: float) -> None:

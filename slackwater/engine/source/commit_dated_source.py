@@ -5,7 +5,7 @@ is listed as the files that it came from; see `slackwater.engine.source.commit_a
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
@@ -24,6 +24,7 @@ from slackwater.engine.source.dated_file_list import (
     files_with_commits,
     input_file,
     listed_logical_files,
+    versions_of,
     with_commits,
 )
 from slackwater.engine.source.dated_files import Arrival, CommitAccount, DatedFile, Group, KnownFiles
@@ -193,14 +194,17 @@ class CommitDatedSource(PinnedSource):
     def _changes_since(self, before: PinnedSource) -> Changes:
         """New rows are those of newer commits; of rows that are gone or come back `file_changes` tells."""
         if before.version not in self._changes_by_version:
-            account = self._account_since(before.version)
-            files = account.files_at(self.version) - self._files_written_again_since(before)
+            other_files = self._files_written_again_since(before)
             versions = {
-                file: frozenset(commit.version for commit in account.arrivals[file].commits) for file in files
+                file.path: versions_of(file)
+                for file, _ in files_with_commits(self.actions)
+                if file.logical_file not in other_files
             }
-            # Of a file with old and new rows, the row tells which it is; see `files_read_in_part`.
+            # Of a file with old and new rows, the row tells which it is.
             added_at: dict[str, frozenset[int | None]] = {
-                file.path: frozenset(versions[file]) for file in files if min(versions[file]) > before.version
+                path: frozenset(versions_of_file)
+                for path, versions_of_file in versions.items()
+                if min(versions_of_file) > before.version
             }
             self._changes_by_version[before.version] = Changes((), added_at, {})
         return self._changes_by_version[before.version]
@@ -212,8 +216,20 @@ class CommitDatedSource(PinnedSource):
             file for commit in commits if commit.version in self.rewriting for file in commit.added_files
         )
 
+    def as_recorded(self) -> "CommitDatedSource":
+        """The source with the files that a run has recorded of the version, also if a vacuum has taken them
+        since; the source itself where none has.
+        """
+        actions = None if self.record is None else self.record.actions_at(self.version, self.schema)
+        if actions is None:
+            return self
+        recorded_source = replace(self)
+        vars(recorded_source).update({"newest": self.newest, "record": self.record, "actions": actions})
+        return recorded_source
+
     def record_files(self, arrival: str) -> None:
-        if self.record is not None:
+        """Record its files, unless a run has done so before: they may have been read as they were then."""
+        if self.record is not None and self._recorded_at(self.version) is None:
             account = self._account_since(self.version)
             group_of = {
                 file: sorted(map(list, group.members), key=repr)

@@ -33,6 +33,13 @@ def files_with_commits(actions: pa.Table) -> list[tuple[InputFile, Bounds]]:
     ]
 
 
+def versions_of(file: InputFile) -> frozenset[int]:
+    """The versions that have brought rows of a file of such a list."""
+    if file.tracking is not None:
+        return frozenset(commit.version for commit in file.tracking.commits)
+    return frozenset([dict(file.partition)[COMMIT_VERSION]])
+
+
 def with_commits(actions: pa.Table, arrivals: Sequence[Arrival]) -> pa.Table:
     """A list of files, with the arrival of each one's rows as values of partition columns, and the column
     `TRACKING` where that of some tells rows apart.

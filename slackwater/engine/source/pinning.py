@@ -124,6 +124,24 @@ def pin_both(
     return newest, _pin_loaded(source, place, table_before, may_be_empty=may_be_empty)
 
 
+def as_recorded(source: PinnedSource) -> PinnedSource:
+    """A source as the run has read it that was pinned to its version. Raises VersionGone where nothing says
+    any more what it was.
+    """
+    if not isinstance(source, CommitDatedSource):
+        return source
+    recorded_source = source.as_recorded()
+    if recorded_source is source and source.files_dated_as_a_whole():
+        raise VersionGone(
+            f"source {source.uri}: nothing says any more when rows of version {source.version} arrived: they "
+            "were written again together, the files from before are gone (VACUUM), and no run has recorded "
+            "them.",
+            uri=source.uri,
+            version=source.version,
+        )
+    return recorded_source
+
+
 def _uri_of(place: str | DeltaPlace) -> str:
     return place if isinstance(place, str) else place.uri
 

@@ -11,7 +11,15 @@ from typing import cast
 
 from slackwater.engine.source.coverage import ReadRange
 from slackwater.engine.source.pinned_source import NewRowsNotKnown, PinnedSource, SourceRewritten
-from slackwater.engine.source.pinning import EmptySource, SourceReplaced, VersionGone, pin, pin_both, place_of
+from slackwater.engine.source.pinning import (
+    EmptySource,
+    SourceReplaced,
+    VersionGone,
+    as_recorded,
+    pin,
+    pin_both,
+    place_of,
+)
 from slackwater.engine.source.row_changes import as_rewritten, kept_row_by_row
 from slackwater.errors import UsageError
 from slackwater.pipelines import Pipeline
@@ -144,7 +152,7 @@ class Pins:
             run_input = _input_of(pipeline, declaration, row.inputs)
             assert run_input is not None, f"run {row.seq} has no input"
             source = pin(declaration, place, run_input.version, run_input.table_id, may_be_empty=may_be_empty)
-            source = without_erased(source, run_input.table, ledger)
+            source = as_recorded(without_erased(source, run_input.table, ledger))
             owner_input = _input_of(pipeline, declaration, () if owner is None else owner.inputs)
             if owner_input is None:
                 before = None

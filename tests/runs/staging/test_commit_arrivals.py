@@ -4,6 +4,7 @@ such a column, with the hour of the commit in it.
 
 import os
 import re
+import shutil
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,11 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.engine.source.pinned_source import NewRowsNotKnown, SourceRewritten
+from slackwater.engine.transport.in_process import InProcess
 from slackwater.pipelines import COMMIT_TIME, DeltaSource, ParquetSource
 from slackwater.pipelines.sources import COMMIT_VERSION
 from slackwater.runs.lineage import catch_up
+from slackwater.runs.lineage.verify import CannotRepeat, Verification, Verifier
 from slackwater.runs.restating import backfill
 from slackwater.runs.staging.run import Runner
+from slackwater.tables.schemas import SOURCE_FILES
 from slackwater.windowing.times import to_ms
 from tests.runs.commit_worlds import BY_COMMIT, Table, TrackedTable, by_column, left, world_of
 from tests.runs.world import DAILY, SCHEMA, Event, World, ms
@@ -100,6 +104,73 @@ def test_a_vacuumed_past_arrives_with_the_newest_commit_and_the_run_says_so(
     assert [row.rows_read for row in world.ledger.live_runs(world.main)] == [0, 6, 0]
     [note] = [line for line in caplog.messages if "having arrived with the newest commit" in line]
     assert "from 2013-01-01T02:00:00Z to 2013-01-02T06:00:00Z" in note
+
+
+def verify(world: World, seq: int) -> Verification:
+    return Verifier(world.warehouse, world.pipeline, world.code, world.engine, InProcess()).verify(seq)
+
+
+def test_verify_repeats_what_a_run_has_read_until_a_vacuum_takes_it_and_then_says_so(
+    table: Table, tmp_path: Path
+) -> None:
+    world = world_of(tmp_path / "w", table)
+    table.bring(2, 1, 2, 3)
+    table.bring(30, 4, 5, 6)
+    table.compact(31)
+    world.run(24)
+    table.bring(50, 7, 8)
+    world.run(72)
+    seqs = [row.seq for row in world.ledger.live_runs(world.main)]
+    assert [verify(world, seq).is_equal for seq in seqs] == [True, True, True]
+    table.vacuum(73)
+    for seq in seqs[:2]:
+        with pytest.raises(CannotRepeat, match=r"1 of the 1 files that it has read of version .* are gone"):
+            verify(world, seq)
+    assert verify(world, seqs[2]).is_equal
+
+
+def test_verify_repeats_a_run_that_has_read_files_dated_as_a_whole(table: Table, tmp_path: Path) -> None:
+    table.bring(2, 1, 2, 3)
+    table.bring(30, 4, 5, 6)
+    table.compact(31)
+    table.vacuum(32)
+    world = world_of(tmp_path / "w", table)
+    world.run(72)
+    assert all(verify(world, row.seq).is_equal for row in world.ledger.live_runs(world.main))
+
+
+def test_verify_says_so_where_nothing_tells_what_a_run_has_read(table: Table, tmp_path: Path) -> None:
+    world = world_of(tmp_path / "w", table)
+    table.bring(2, 1, 2, 3)
+    table.bring(30, 4, 5, 6)
+    table.compact(31)
+    [row] = world.run(24)
+    table.vacuum(73)
+    shutil.rmtree(next((tmp_path / "w" / "daily").glob(f"{SOURCE_FILES}*")))
+    with pytest.raises(CannotRepeat, match=r"nothing says any more when rows .* arrived"):
+        verify(world, row.seq)
+
+
+@pytest.mark.parametrize("upkeep", ["rewrite", "update", "delete"])
+def test_verify_repeats_runs_over_rows_that_are_tracked_also_after_a_vacuum(
+    tmp_path: Path, upkeep: str
+) -> None:
+    table = TrackedTable(tmp_path)
+    world = world_of(tmp_path / "w", table)
+    table.bring(2, 1, 2, 3)
+    table.bring(30, 4, 5, 6)
+    table.rewrite(31, [0, 1])
+    world.run(72)
+    if upkeep == "rewrite":
+        table.rewrite(73, [0])
+    elif upkeep == "update":
+        table.update(73, 5, 15)
+    else:
+        table.delete(73, 5)
+    assert all(verify(world, row.seq).is_equal for row in world.ledger.live_runs(world.main))
+    table.vacuum(74)
+    with pytest.raises(CannotRepeat, match="are gone"):
+        verify(world, 1)
 
 
 def test_a_deleted_row_that_a_run_has_read_is_refused_and_one_that_none_has_is_gone(

@@ -123,8 +123,10 @@ class CommitAccount:
         for commit in self.commits:
             if commit.version > version:
                 break
-            files = (files - commit.rewritten_files) | commit.rewrites
-            files = (files - commit.removed_files) | commit.added_files
+            files -= commit.rewritten_files
+            files |= commit.rewrites
+            files -= commit.removed_files
+            files |= commit.added_files
         return frozenset(files)
 
     def difference(

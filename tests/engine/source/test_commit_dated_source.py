@@ -178,6 +178,22 @@ class TestWhatRunsHaveRead:
         with pytest.raises(SourceRewritten, match="1 row, arrivals"):
             self.kept(log, before)
 
+    @pytest.mark.parametrize("has_vectors", [False, True])
+    def test_rows_whose_deletion_is_recorded_as_an_erasure_are_not_missed(
+        self, log: CommitLog, before: PinnedSource, has_vectors: bool
+    ) -> None:
+        if has_vectors:
+            log.with_vectors()
+        (log.hide if has_vectors else log.delete)(3, 2)
+        erasing = frozenset([log.version])
+        log.append(4, [4])
+        with pytest.raises(SourceRewritten, match="1 row"):
+            self.kept(log, before)
+        source = log.pin().without(erasing)
+        kept_source = kept_row_by_row(source, log.pin(before.version), ms(3), COMMIT_TIME)
+        [file] = kept_source.files(ms(3), ms(9), COMMIT_TIME, before)
+        assert (file.rows, file.may_hold_unread) == (1, False)
+
     def test_a_commit_whose_writer_s_clock_is_behind_brings_stragglers(
         self, log: CommitLog, before: PinnedSource
     ) -> None:

@@ -24,6 +24,8 @@ from slackwater.runs.lineage import catch_up
 from slackwater.runs.lineage.verify import CannotRepeat, Verification, Verifier
 from slackwater.runs.restating import backfill
 from slackwater.runs.staging.run import Runner
+from slackwater.runs.staging.slices import Slice
+from slackwater.runs.staging.stragglers import Stragglers, find_stragglers
 from slackwater.tables.schemas import SOURCE_FILES
 from slackwater.windowing.times import to_ms
 from tests.runs.commit_worlds import BY_COMMIT, Table, TrackedTable, by_column, left, world_of
@@ -104,6 +106,29 @@ def test_a_vacuumed_past_arrives_with_the_newest_commit_and_the_run_says_so(
     assert [row.rows_read for row in world.ledger.live_runs(world.main)] == [0, 6, 0]
     [note] = [line for line in caplog.messages if "having arrived with the newest commit" in line]
     assert "from 2013-01-01T02:00:00Z to 2013-01-02T06:00:00Z" in note
+
+
+def test_a_row_that_a_restore_brings_back_into_a_slice_is_named_and_restated(
+    table: Table, tmp_path: Path
+) -> None:
+    world = world_of(tmp_path / "w", table)
+    table.bring(2, 1, 2, 3)
+    version = table.version
+    table.delete(3, 2)
+    world.run(24)
+    table.restore(25, version)
+    table.bring(30, 4, 5)
+    reads = world.ledger.live_reads(world.main, table.uri)
+    stragglers = find_stragglers(table.pin(), reads, COMMIT_TIME, folds=True)
+    assert stragglers == [Stragglers(Slice(ms(0), ms(24)), 1)]
+    with pytest.raises(
+        SourceRewritten, match=r"\(1 row, .*--from 2013-01-01T02:00:00Z --to 2013-01-01T02:00"
+    ):
+        world.run(48)
+    world.backfill(0, 24)
+    world.run(48)
+    assert [row.rows_read for row in world.ledger.live_runs(world.main)] == [3, 2]
+    assert left(world) == by_column(tmp_path / "c", table, 48)
 
 
 def verify(world: World, seq: int) -> Verification:

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from slackwater.engine.columnar import ColumnarEngine
 from slackwater.engine.operator import OperatorEngine
+from tests.properties.raw_columns import raw_columns
 from tests.properties.search import searched
-from tests.properties.slices import SCHEMA, pipeline_of, replay_pipeline
+from tests.properties.slices import pipeline_of, replay_pipeline
+from tests.properties.test_growing_pipelines import RESULTS_WITH_HASHES
 from tests.properties.test_split_and_parallelism import cuts_of, left, multiset, replays
 
 IN_JSON = ("event_time", "arrival_time", "source", "row", "key", "x")
@@ -58,7 +60,7 @@ def drawn_replays(data, pipeline, events, rules, **options):
 
 
 @given(replays(), st.booleans(), st.data())
-@searched(5, long=60)
+@searched(3, long=60)
 def test_columns_out_of_json_count_as_if_the_source_held_them(replay, purging, data):
     rules, events = replay
     plain = pipeline_of(rules, purging)
@@ -95,53 +97,95 @@ def test_broken_values_are_quarantined_and_leave_the_others_as_they_are(replay, 
     assert once.counts["rows_read"] == sum(once.counts[name] for name in COUNTS)
 
 
-ITEM_DERIVE = {name: f"item.{name}" for name in ("event_time", "key", "x", "y")}
-ITEMS = pa.list_(pa.struct([SCHEMA.field(name) for name in ITEM_DERIVE]))
+IN_ITEMS = ("event_time", "key", "x", "y")
 
 
 def in_lists(events, random):
-    """(the events with the arrival, source and order of the first of their list; the list of each)."""
+    """The events with the arrival, source and order of the first of their list, whose number is `code`."""
     lists, grouped = 0, []
     for event in events:
         if not grouped or random.random() < 0.5:
             lists += 1
             first = event
-        values = {**event.values, **{name: None for name in event.values if name not in ITEM_DERIVE}}
         grouped.append(
             event._replace(
-                arrival=first.arrival, source=first.source, order=lists, values={**values, "code": lists}
+                arrival=first.arrival,
+                source=first.source,
+                order=lists,
+                values={"x": None, "y": None, **event.values, "code": lists},
             )
         )
     return grouped
 
 
-def as_lists(rows):
-    """One row for each list (`code`), with its items; and one with an empty or null list after each third."""
-    by_list = {}
-    for row in rows.to_pylist():
-        by_list.setdefault(row["code"], []).append(row)
-    stored = []
-    for number, items in by_list.items():
-        outer = {name: value for name, value in items[0].items() if name not in ITEM_DERIVE}
-        stored.append({**outer, "items": [{name: item[name] for name in ITEM_DERIVE} for item in items]})
-        if number % 3 == 0:
-            stored.append({**outer, "items": [] if number % 2 else None})
-    fields = [field for field in SCHEMA if field.name not in ITEM_DERIVE]
-    return pa.Table.from_pylist(stored, schema=pa.schema([*fields, ("items", ITEMS)]))
+def numbered(events):
+    return [event._replace(values={**event.values, "far": number}) for number, event in enumerate(events)]
+
+
+def broken_columns(data, columns, events):
+    """The number of an event → the column that is broken in its row; of a fifth of the rows, or of none."""
+    if not columns.breakable or not data.draw(st.booleans(), label="some rows are broken"):
+        return {}
+    random = Random(data.draw(st.integers(0, 2**32), label="seed of broken rows"))
+    breakable = [name for name in columns.breakable if not columns.in_items or name in columns.in_items]
+    if not breakable:
+        return {}
+    return {number: random.choice(breakable) for number in range(len(events)) if random.random() < 0.2}
+
+
+def without_hashes(windows):
+    return [
+        {name: value for name, value in window.items() if not name.startswith(RESULTS_WITH_HASHES)}
+        for window in windows
+    ]
+
+
+def check_raw_columns(columns, stored_as, plain, events, rules, data):
+    """`stored_as` are the rows of the columns, given those of the events and the broken ones."""
+    broken = broken_columns(data, columns, events)
+    once, cut = drawn_replays(
+        data, columns.over(plain), events, rules, stored_as=lambda rows: stored_as(rows, broken)
+    )
+    assert left(cut) == left(once)
+    whole = [event for number, event in enumerate(events) if number not in broken]
+    expected = replay_pipeline(plain, whole, rules, [], [2], engines=ENGINES[:1])
+    assert multiset(once.panes) == multiset(expected.panes)
+    if columns.derives_key_in_pipeline:  # which then reads another column, whose hash elements have
+        once.windows, expected.windows = map(without_hashes, (once.windows, expected.windows))
+    else:
+        assert once.state_hash == expected.state_hash
+    assert multiset(once.windows) == multiset(expected.windows)
+    assert len(once.late) == len(expected.late)
+    # Of these a row without an arrival is the first run's.
+    found = [
+        events[number]
+        for number, column in broken.items()
+        if events[number].arrival is None
+        or column == "arrival_time"
+        or rules.start <= events[number].arrival < rules.to
+    ]
+    assert once.counts["rows_quarantined"] == expected.counts["rows_quarantined"] + len(found)
+    failed = [row["column_name"] for row in once.quarantined if row["reason_code"] == "expression_failed"]
+    assert set(failed) <= set(broken.values())
+    assert once.counts["rows_accepted"] == expected.counts["rows_accepted"]
+    assert once.counts["rows_read"] == sum(once.counts[name] for name in COUNTS)
+
+
+@given(replays(), raw_columns(), st.data())
+@searched(3, long=150)
+def test_columns_in_any_shape_count_as_if_the_source_held_them(replay, columns, data):
+    rules, events = replay
+    plain = pipeline_of(rules, data.draw(st.booleans(), label="purging"))
+    check_raw_columns(columns, columns.stored, plain, numbered(events), rules, data)
 
 
 @pytest.mark.slow
-@given(replays(), st.integers(0, 2**32), st.data())
-@searched(4, long=40)
-def test_items_of_lists_count_as_rows_of_their_own(replay, seed, data):
+@given(replays(), raw_columns(), st.integers(0, 2**32), st.data())
+@searched(4, long=100)
+def test_items_of_lists_in_any_shape_count_as_rows_of_their_own(replay, columns, seed, data):
     rules, events = replay
-    events = in_lists(events, Random(seed))
-    plain = pipeline_of(rules, False)
-    source = replace(plain.source, explode="items", derive=ITEM_DERIVE)
-    once, cut = drawn_replays(data, replace(plain, source=source), events, rules, stored_as=as_lists)
-    assert left(cut) == left(once)
-    expected = replay_pipeline(plain, events, rules, [], [2], engines=ENGINES[:1])
-    assert multiset(once.panes) == multiset(expected.panes)
-    assert multiset(once.windows) == multiset(expected.windows)
-    assert once.counts["rows_accepted"] == expected.counts["rows_accepted"]
-    assert once.counts["rows_read"] == sum(once.counts[name] for name in COUNTS)
+    # The items of a list have one place in the order, and are told apart by the hash of the columns that are
+    # read, which is another one where the pipeline derives the key.
+    columns = replace(columns, in_items=IN_ITEMS, key_by=False)
+    events = numbered(in_lists(events, Random(seed)))
+    check_raw_columns(columns, columns.stored_in_lists, pipeline_of(rules, False), events, rules, data)

@@ -30,7 +30,7 @@ from tests.properties.test_evolution import Past, _ms, pasts
 Row = Mapping[str, Any]
 ENGINES = (OperatorEngine(), ColumnarEngine())
 # Of first and last the parts hold a hash of the columns that the pipeline reads, which its results decide.
-_WITH_HASH = ("opening", "closing", "earliest", "newest")
+RESULTS_WITH_HASHES = ("opening", "closing", "earliest", "newest")
 
 
 @st.composite
@@ -163,7 +163,7 @@ def parked(window: Row, knowledge: Knowledge, number: int) -> Row:
 
 
 def comparable(window: Row) -> Row:
-    return {name: value for name, value in window.items() if not name.startswith(_WITH_HASH)}
+    return {name: value for name, value in window.items() if not name.startswith(RESULTS_WITH_HASHES)}
 
 
 def _sorted(rows: Any) -> list[str]:

@@ -3,9 +3,12 @@ run reads each row of its slice, and each row that came late, exactly once, and 
 rows that runs have read. Held by a model of rows.
 """
 
-from dataclasses import dataclass, field
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -18,13 +21,14 @@ from slackwater.engine.source.pinned_source import DeltaPlace, PinnedSource, Sou
 from slackwater.engine.source.pinning import pin
 from slackwater.engine.source.row_changes import kept_row_by_row
 from slackwater.engine.source.scan import SliceScan
+from slackwater.pipelines import Pipeline
 from tests.runs.world import DAILY, SCHEMA, Event, ms
 
 DAY = 24.0
 UNDATED_EVENT = 0.0
 KINDS = (
     *("append", "append", "compact", "compact", "z_order"),
-    *("delete", "update", "overwrite", "vacuum", "lose_log"),
+    *("delete", "update", "move", "overwrite", "vacuum", "lose_log"),
 )
 
 
@@ -34,6 +38,7 @@ class Lineage:
 
     Attributes:
         configuration, partition_by: of the table.
+        pipeline: reads the source; its arrival is the column `a`.
         rows: number → the row.
         read_rows: likewise, as runs have read them.
         end: up to which hour runs have read.
@@ -43,6 +48,7 @@ class Lineage:
     folder: Path
     configuration: dict[str, str | None]
     partition_by: list[str] | None
+    pipeline: Pipeline = DAILY
     rows: dict[int, Event] = field(default_factory=dict)
     read_rows: dict[int, Event] = field(default_factory=dict)
     before: PinnedSource | None = None
@@ -56,13 +62,27 @@ class Lineage:
         return str(self.folder / "source")
 
     def pin(self) -> PinnedSource:
-        return pin(DAILY.sources[0], DeltaPlace(self.uri, str(self.folder / "record")))
+        return self.pin_at(None)
+
+    def pin_at(self, version: int | None) -> PinnedSource:
+        place = DeltaPlace(self.uri, str(self.folder / "record"))
+        return pin(self.pipeline.sources[0], place, version)
+
+    def stored(self, rows: list[Event]) -> pa.Table:
+        """The rows as the source has them; it has the columns `row`, `k` and `x` as they are."""
+        return pa.Table.from_pylist([row.values() for row in rows], schema=SCHEMA)
+
+    def elements_of(self, number: int) -> list[Any]:
+        """The names, as `name_of` gives them, of what becomes of a row of the source."""
+        return [number]
+
+    def name_of(self, element: Mapping[str, Any]) -> Any:
+        return element["row"]
 
     def write(self, rows: list[Event], mode: str, predicate: str | None = None) -> None:
-        table = pa.Table.from_pylist([row.values() for row in rows], schema=SCHEMA)
         write_deltalake(
             self.uri,
-            table,
+            self.stored(rows),
             mode=mode,  # type: ignore[arg-type]
             predicate=predicate,
             partition_by=self.partition_by,
@@ -93,6 +113,12 @@ class Lineage:
         if (row := self.rows.get(number)) is not None:
             self.rows[number] = Event(row.event, row.arrival, number, row.key, row.x + 1)
         DeltaTable(self.uri).update(predicate=f"row = {number}", updates={"x": "x + 1"})
+
+    def move(self, number: int) -> None:
+        """The row gets an arrival ten hours later."""
+        if (row := self.rows.get(number)) is not None and row.arrival is not None:
+            self.rows[number] = replace(row, arrival=row.arrival + 10)
+            self.write([self.rows[number]], "overwrite", f"row = {number}")
 
     def overwrite(self, key: str) -> None:
         """Write the rows of a key again, as they are."""
@@ -133,6 +159,8 @@ class Lineage:
                 and isinstance(greatest_ms, int)
             ):
                 arrivals = [self.read_rows[number].arrival or 0.0 for number in lost_rows]
+                new_rows = [self.rows[number] for number in lost_rows if number in self.rows]
+                arrivals += [row.arrival or 0.0 for row in new_rows if self.is_before(row)]
                 assert least_ms <= ms(min(arrivals)) and ms(max(arrivals)) <= greatest_ms
                 if not is_vague:
                     assert [least_ms, greatest_ms] == [ms(min(arrivals)), ms(max(arrivals))]
@@ -144,9 +172,10 @@ class Lineage:
             else:
                 assert not lost_rows, "a change of rows that were read went unnoticed"
         assert sorted(self.read(now, to)) == sorted(
-            number
+            name
             for number, row in self.rows.items()
             if number not in self.read_rows and (row.arrival is None or row.arrival < to)
+            for name in self.elements_of(number)
         )
         now.record_files("a")
         self.read_rows = {
@@ -158,50 +187,54 @@ class Lineage:
     def is_before(self, row: Event) -> bool:
         return row.arrival is None or row.arrival < self.end
 
-    def read(self, now: PinnedSource, to: float) -> list[int]:
-        """The numbers of the rows that a run takes, those without an arrival included."""
-        before = None
-        if self.before is not None:
-            place = DeltaPlace(self.uri, str(self.folder / "record"))
-            before = pin(DAILY.sources[0], place, self.before.version)
+    def read(self, now: PinnedSource, to: float) -> list[Any]:
+        """The names of the rows that a run takes, those without an arrival included."""
+        before = None if self.before is None else self.pin_at(self.before.version)
         files = now.files(ms(self.end), ms(to), "a", before)
         scan = SliceScan(
-            now, tuple(files), tuple(SCHEMA.names), "a", ms(self.end), ms(to), ms(0), before=before
+            now, tuple(files), tuple(now.schema.names), "a", ms(self.end), ms(to), ms(0), before=before
         )
         assert scan.why_not_direct() is None
-        judge, numbers = Judge.of(DAILY, scan), []
+        judge, rows = Judge.of(self.pipeline, scan), []
         for batch in scan.read(files):
             judged_batch = judge.judge_batch(batch)
-            numbers += judged_batch.elements.column("row").to_pylist()
-            for text in judged_batch.quarantine_rows.column("row_json").to_pylist():
-                numbers.append(int(text.partition('"row":')[2].partition(",")[0]))
-        return numbers
+            rows += judged_batch.elements.to_pylist()
+            rows += map(json.loads, judged_batch.quarantine_rows.column("row_json").to_pylist())
+        return [self.name_of(row) for row in rows]
+
+
+TABLES = st.tuples(
+    st.sampled_from([{}, {"delta.dataSkippingStatsColumns": "row"}]), st.sampled_from([None, ["k"]])
+)
+
+
+def check_lineage(lineage: Lineage, data: st.DataObject) -> None:
+    keys = st.sampled_from("ab")
+    lineage.append([1.0, 20.0, 30.0], "a")
+    for day in range(1, data.draw(st.integers(2, 4))):
+        for _ in range(data.draw(st.integers(0, 4))):
+            kind = data.draw(st.sampled_from(KINDS))
+            if kind == "append":
+                arrivals = st.integers(0, int(DAY) * 5).map(float)
+                lineage.append(
+                    data.draw(st.lists(st.none() | arrivals, min_size=1, max_size=3)), data.draw(keys)
+                )
+            elif kind in ("delete", "update", "move"):
+                getattr(lineage, kind)(data.draw(st.integers(1, lineage.count)))
+            elif kind == "overwrite":
+                lineage.overwrite(data.draw(keys))
+            else:
+                getattr(lineage, kind)()
+        if not lineage.rows:
+            return  # an empty source is refused
+        lineage.run(day * DAY)
 
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
-@given(st.data())
-def test_runs_read_each_row_once_and_name_each_change_whatever_upkeep_does(data: st.DataObject) -> None:
-    configuration = {} if data.draw(st.booleans()) else {"delta.dataSkippingStatsColumns": "row"}
-    partition_by = data.draw(st.sampled_from([None, ["k"]]))
+@given(TABLES, st.data())
+def test_runs_read_each_row_once_and_name_each_change_whatever_upkeep_does(
+    table: tuple[dict[str, str | None], list[str] | None], data: st.DataObject
+) -> None:
     with TemporaryDirectory() as folder:
-        lineage = Lineage(Path(folder), configuration, partition_by)
-        keys = st.sampled_from("ab")
-        lineage.append([1.0, 20.0, 30.0], "a")
-        for day in range(1, data.draw(st.integers(2, 4))):
-            for _ in range(data.draw(st.integers(0, 4))):
-                kind = data.draw(st.sampled_from(KINDS))
-                if kind == "append":
-                    arrivals = st.integers(0, int(DAY) * 5).map(float)
-                    lineage.append(
-                        data.draw(st.lists(st.none() | arrivals, min_size=1, max_size=3)), data.draw(keys)
-                    )
-                elif kind in ("delete", "update"):
-                    getattr(lineage, kind)(data.draw(st.integers(1, lineage.count)))
-                elif kind == "overwrite":
-                    lineage.overwrite(data.draw(keys))
-                else:
-                    getattr(lineage, kind)()
-            if not lineage.rows:
-                return  # an empty source is refused
-            lineage.run(day * DAY)
+        check_lineage(Lineage(Path(folder), *table), data)

@@ -183,12 +183,18 @@ def stored_names(schema: pa.Schema, columns: Iterable[str]) -> list[str]:
     ]
 
 
-def description(column: pa.Field) -> str:
-    """A name for the values of a column: another expression under the same name has another one."""
+def description(schema: pa.Schema, name: str) -> str:
+    """A name for the values of a column: with another expression under the same name, of its own or of a
+    column that it reads, it has another one.
+    """
+    dependencies = _dependencies(schema, [name])
+    columns = [schema.field(name), *(one for one in schema if one.name in dependencies and one.name != name)]
     texts = [
-        text.decode() for key, text in sorted((column.metadata or {}).items()) if key in (_ZONE, _DERIVATION)
+        " = ".join([column.name, text])
+        for column in columns
+        if (text := _text(column, _DERIVATION) or _text(column, _ZONE) or _text(column, _ITEMS)) is not None
     ]
-    return " = ".join([column.name, *texts])
+    return "; ".join(texts) or name
 
 
 def compute(schema: pa.Schema, columns: Sequence[str], stored_rows: pa.Table) -> ComputedRows:

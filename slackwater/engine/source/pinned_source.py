@@ -366,7 +366,7 @@ class PinnedSource:
         knows no computed column; the name is then the one under which the pipeline records its arrivals.
         """
         if column in self.schema.names and is_computed(self.schema.field(column)):
-            return description(self.schema.field(column))
+            return description(self.schema, column)
         is_mapped = column in self.schema.names and f"partition.{column}" not in self.actions.column_names
         return name_in_files(self.schema.field(column)) if is_mapped else column
 

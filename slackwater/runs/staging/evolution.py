@@ -4,6 +4,7 @@ windows and timers that are parked.
 Compares two declarations as plain values, the recorded one of the parent and today's. Touches no table.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from datetime import timedelta
@@ -15,6 +16,7 @@ from slackwater.pipelines.canonical import plain_value
 from slackwater.pipelines.columns import parse_columns
 from slackwater.pipelines.sources import Source
 from slackwater.readable import exact_duration_text
+from slackwater.runs.staging.columns_in_use import aggregate_of, columns_in_use, described_sources
 from slackwater.runs.staging.slices import iso
 from slackwater.tables.errors import new_lineage
 
@@ -23,10 +25,10 @@ Kind = Literal["free", "converted", "from here on", "at a tick boundary", "refus
 # What a change of each setting of `Pipeline` means; of two paths that match, the longer one counts. A setting
 # that has no entry is refused. A change "from here on" is about results and derived columns that come and go:
 # results that are added are null in windows that are open, those that are removed in all later rows; another
-# definition of one that stays is refused. A "lasting" setting can't even change where a lineage is restated
-# from its start, because rows of `published` and `corrections` are identified by it. The settings in
-# `_TELLING_ROWS_APART` are lasting where the change makes firings replace each other that stood side by side,
-# or the other way round.
+# definition of one that stays is refused, also of a column that is read before and after. A "lasting" setting
+# can't even change where a lineage is restated from its start, because rows of `published` and `corrections`
+# are identified by it. The settings in `_TELLING_ROWS_APART` are lasting where the change makes firings
+# replace each other that stood side by side, or the other way round.
 RULES: Mapping[str, Kind] = {
     **dict.fromkeys(("expect", "start", "timezone", "schedule", "slice", "max_catch_up", "settle"), "free"),
     **dict.fromkeys(("approve_warnings", "keep_snapshots", "keep_snapshot_every", "keep_history"), "free"),
@@ -41,7 +43,8 @@ RULES: Mapping[str, Kind] = {
     **dict.fromkeys(("name", "source", "distinct_by", "watermarks", "key_by"), "refused"),
     **dict.fromkeys(("window", "trigger", "evictor", "flink_exact"), "refused"),
     **dict.fromkeys(("process", "reduce", "aggregate", "side_outputs", "columns", "records"), "refused"),
-    **dict.fromkeys(("select", "output", "derive", "source.derive"), "from here on"),
+    **dict.fromkeys(("select", "output", "derive"), "from here on"),
+    **dict.fromkeys(("source.derive", "source.lacks", "source.rename"), "from here on"),
 }
 _TELLING_ROWS_APART = ("window", "trigger", "process")
 # Triggers that never purge. A trigger that is neither here nor a wrapper of one that is may purge.
@@ -54,6 +57,8 @@ _ACCUMULATING = {
     ),
     *("CountTrigger", "DeltaTrigger", "NeverTrigger", "EndOfStreamTrigger"),
 }
+# The path of a setting of the only source, or of one of several.
+_SETTING_OF_SOURCE = re.compile(r"^source(\[(?P<title>.*)\])?\.")
 _AGGREGATE_SETTINGS = tuple(item.name for item in fields(Aggregate)[2:])
 # Monotonous timestamps are a bound of zero: between these two only the bound changes.
 _BOUNDED_STRATEGIES = {"bounded_out_of_orderness", "monotonous"}
@@ -98,10 +103,9 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Dif
     """The settings that differ between two descriptions of a pipeline (`Pipeline.describe`), in the order
     of their paths. A setting that one of them lacks counts as its default.
     """
-    complete_settings = {**_defaults(), **before}
+    complete_settings, after = _completed(before), _completed(after)
     changed_settings = [
-        Difference(path, old, new, _kind(path))
-        for path, old, new in _differing("", complete_settings, {**_defaults(), **after})
+        Difference(path, old, new, _kind(path)) for path, old, new in _differing("", complete_settings, after)
     ]
     changed_settings = [
         replace(item, kind="refused")
@@ -135,8 +139,10 @@ def _is_growth(item: Difference, before: Mapping[str, Any], after: Mapping[str, 
     """Whether a change of `select` or `output` adds and removes results, leaving the others as they are."""
     if item.path == "output":
         return None not in (item.before, item.after) and not _columns_of_another_type(item.before, item.after)
-    if item.path.startswith(("derive.", "source.derive")):
-        return None in (item.before, item.after)
+    if item.path.startswith(("derive.", "source")):
+        setting, columns = _setting_and_columns(item)
+        comes_or_goes = setting != "derive" or None in (item.before, item.after)
+        return comes_or_goes and columns.isdisjoint(_columns_read_by_both(item, before, after))
     # Elements that an evictor keeps carry what the results of their day read; so do the lost contents of
     # `flink_exact`.
     keeps_other_contents = before["evictor"] is not None or before["flink_exact"]
@@ -146,6 +152,29 @@ def _is_growth(item: Difference, before: Mapping[str, Any], after: Mapping[str, 
         and bool(before["select"] and after["select"])
         and not keeps_other_contents
     )
+
+
+def _setting_and_columns(item: Difference) -> tuple[str, set[str]]:
+    """("derive", "lacks" or "rename"; the columns that a change of it makes others)."""
+    setting, _, name = _SETTING_OF_SOURCE.sub("", item.path).partition(".")
+    if setting == "lacks":
+        return setting, set(item.before) ^ set(item.after)
+    return setting, {name} if setting == "derive" else {item.before or name, item.after or name}
+
+
+def _columns_read_by_both(
+    item: Difference, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> frozenset[str]:
+    """The columns that are read before and after a change of the pipeline's or a source's derived columns,
+    under the source's names; under the common ones where it is a change of what the common ones are.
+    """
+    uses = columns_in_use(before), columns_in_use(after)
+    match = _SETTING_OF_SOURCE.match(item.path)
+    if match is None or not item.path[match.end() :].startswith("derive."):
+        return uses[0].common & uses[1].common
+    titles = [_title(source) for source in described_sources(after)]
+    place = 0 if match["title"] is None else titles.index(match["title"])
+    return uses[0].of_sources[place] & uses[1].of_sources[place]
 
 
 def _columns_of_another_type(before: str, after: str) -> list[str]:
@@ -158,18 +187,27 @@ def added_results(before: Mapping[str, Any], after: Mapping[str, Any]) -> frozen
 
 
 def as_declared(pipeline: Pipeline, recorded: Mapping[str, Any]) -> Pipeline:
-    """`pipeline` with the results, derived columns and condition of a recorded description, with one source
-    also its derived columns. Expectations, which may name other results, are left out: a replay asks none.
+    """`pipeline` with the results, derived columns and condition of a recorded description, and the columns
+    that its sources derived and shared. Expectations, which may name other results, are left out: a replay
+    asks none.
     """
     select = {
-        name: Aggregate(**{key: value for key, value in values.items() if key != "class"})
-        for name, values in _in_order_of(pipeline.select, recorded["select"])
+        name: aggregate_of(values) for name, values in _in_order_of(pipeline.select, recorded["select"])
     }
-    derive, source = dict(_in_order_of(pipeline.derive, recorded.get("derive", {}))), pipeline.source
-    if isinstance(source, Source):
-        derived_there = _in_order_of(source.derive, recorded["source"].get("derive", {}))
-        source = replace(source, derive=dict(derived_there))
-    return replace(pipeline, source=source, select=select, where=recorded["where"], derive=derive, expect=())
+    derive, sources = dict(_in_order_of(pipeline.derive, recorded.get("derive", {}))), pipeline.sources
+    recorded_sources = described_sources(recorded)
+    if len(sources) == len(recorded_sources):
+        sources = tuple(map(_source_as_declared, sources, recorded_sources))
+    return replace(pipeline, source=sources, select=select, where=recorded["where"], derive=derive, expect=())
+
+
+def _source_as_declared(source: Source, recorded: Mapping[str, Any]) -> Source:
+    return replace(
+        source,
+        derive=dict(_in_order_of(source.derive, recorded.get("derive", {}))),
+        lacks=recorded.get("lacks", ()),
+        rename=recorded.get("rename", {}),
+    )
 
 
 def _in_order_of(names: Iterable[str], recorded: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -282,12 +320,31 @@ def _defaults() -> dict[str, Any]:
     return {name: plain_value(value) for name, value in {**made_defaults, **plain_defaults}.items()}
 
 
+def _completed(description: Mapping[str, Any]) -> dict[str, Any]:
+    """A description with the defaults of what it lacks, also of its sources."""
+    complete: dict[str, Any] = {**_defaults(), **description}
+    no_columns: dict[str, Any] = {"derive": {}, "rename": {}, "lacks": []}
+    sources = [{**no_columns, **source} for source in described_sources(description)]
+    return {**complete, "source": sources if len(sources) > 1 else sources[0]}
+
+
+def _title(source: Mapping[str, Any]) -> str:
+    """The name of one of several sources, as `Source.title` has it."""
+    return str(source.get("name") or source["table"].rstrip("/").rpartition("/")[2])
+
+
 def _differing(path: str, before: Any, after: Any) -> Iterator[tuple[str, Any, Any]]:
     """(path, before, after) wherever two plain values differ. Objects of one class are compared field by
-    field, all other values as a whole.
+    field, lists of the same sources source by source, all other values as a whole.
     """
     if before == after:
         return
+    if path == "source" and isinstance(before, list) and isinstance(after, list):
+        titles = [_title(source) for source in after]
+        if titles == [_title(source) for source in before]:
+            for title, one, other in zip(titles, before, after, strict=True):
+                yield from _differing(f"source[{title}]", one, other)
+            return
     if (
         isinstance(before, Mapping)
         and isinstance(after, Mapping)
@@ -301,6 +358,7 @@ def _differing(path: str, before: Any, after: Any) -> Iterator[tuple[str, Any, A
 
 
 def _kind(path: str) -> Kind:
+    path = _SETTING_OF_SOURCE.sub("source.", path)
     prefixes = [prefix for prefix in RULES if path == prefix or path.startswith((f"{prefix}.", f"{prefix}["))]
     return RULES[max(prefixes, key=len)] if prefixes else "refused"
 

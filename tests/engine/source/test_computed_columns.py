@@ -173,13 +173,29 @@ def test_stored_columns_are_named_that_computed_ones_come_from():
     assert stored_names(schema, ["n"]) == ["items"]
 
 
-def test_another_expression_under_the_same_name_is_described_otherwise():
-    stored = pa.schema([("ms", pa.int64())])
-    texts = {
-        description(schema_with_computed_columns(declared(derive={"at": text}), stored).field("at"))
-        for text in ("epoch_ms(ms)", "epoch_ms(ms + 1)")
-    }
-    assert len(texts) == 2
+@pytest.mark.parametrize(
+    ("declarations", "others"),
+    [
+        ({"derive": {"at": "epoch_ms(ms)"}}, {"derive": {"at": "epoch_ms(ms + 1)"}}),
+        (
+            {"derive": {"n": "ms + 1", "at": "epoch_ms(n)"}},
+            {"derive": {"n": "ms + 2", "at": "epoch_ms(n)"}},
+        ),
+        (
+            {"derive": {"at": "epoch_ms(item)"}, "explode": "times"},
+            {"derive": {"at": "epoch_ms(item)"}, "explode": "times[1:1]"},
+        ),
+        ({"derive": {"at": "local"}, "zone": "Europe/Berlin"}, {"derive": {"at": "local"}, "zone": "UTC"}),
+    ],
+    ids=["its own", "of a column that it reads", "of its list", "of the zone"],
+)
+def test_with_another_expression_a_column_is_described_otherwise(declarations, others):
+    stored = pa.schema([("ms", pa.int64()), ("times", pa.list_(pa.int64())), ("local", NAIVE)])
+    first, second, third = (
+        description(schema_with_computed_columns(declared(**each), stored), "at")
+        for each in (declarations, others, {**declarations, "derive": {**declarations["derive"], "b": "ms"}})
+    )
+    assert first != second and first == third
 
 
 @pytest.mark.parametrize(

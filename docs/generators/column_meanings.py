@@ -145,7 +145,7 @@ COLUMNS = {
     },
     "quarantine": {
         "reason_code": "`null_key`, `null_event_time`, `time_out_of_range`, `ahead_of_arrival`, "
-        "`behind_arrival`, `null_arrival`, `expression_failed` or `user_code`",
+        "`behind_arrival`, `null_arrival`, `arrival_out_of_range`, `expression_failed` or `user_code`",
         "reason": "the reason in words",
         "row_json": "the row, as JSON",
         "source_file": "the source's file that holds the row",

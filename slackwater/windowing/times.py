@@ -8,6 +8,10 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
 
 
+# The first and the last millisecond of the years 1 to 9999, which all readers of tables can represent.
+EARLIEST_MS, LATEST_MS = -62_135_596_800_000, 253_402_300_799_999
+
+
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 

@@ -49,9 +49,10 @@ class RawLineage(Lineage):
     def stored(self, rows: list[Event]) -> pa.Table:
         event, arrival, key, partition = self.shapes
         events = [event.encode(ms(row.event)) for row in rows]
-        # Without an arrival there is none, or one that can't be read.
+        # Without an arrival there is none, one that can't be read, or one in which no slice lies.
+        beyond = arrival.encode(300_000_000_000_000) if arrival.kind != pa.string() else None
         arrivals = [
-            (arrival.broken if row.row % 2 else None)
+            (None, arrival.broken, beyond)[row.row % 3]
             if row.arrival is None
             else arrival.encode(ms(row.arrival))
             for row in rows

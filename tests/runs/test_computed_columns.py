@@ -15,6 +15,7 @@ from slackwater.engine.columnar import ColumnarEngine
 from slackwater.engine.operator import OperatorEngine
 from slackwater.engine.replaying.replay import Engine
 from slackwater.engine.rows.columns_read import SourceColumnError
+from slackwater.engine.source.pinned_source import SourceRewritten
 from slackwater.engine.transport.in_process import InProcess
 from slackwater.pipelines import DeltaSource, agg
 from slackwater.runs.lineage.verify import Verifier
@@ -149,6 +150,39 @@ def test_rows_that_can_not_be_computed_are_quarantined_once_by_the_failing_colum
     assert (first.rows_read, first.rows_accepted, first.rows_quarantined) == (8, 2, 6)
     assert second.rows_read == 0
     assert world.left() == perfect(world, tmp_path / "perfect")
+
+
+@BY_ENGINE
+@pytest.mark.parametrize("is_derived", [True, False], ids=["derived", "stored"])
+def test_an_arrival_in_which_no_slice_lies_is_quarantined_once(
+    tmp_path: Path, engine: Engine, is_derived: bool
+) -> None:
+    """Microseconds are taken for milliseconds, in a file that has other rows and in one that has none."""
+    source = RAW if is_derived else replace(RAW, arrival_time="stored")
+    world = raw_world(tmp_path / "raw", engine, source)
+    beyond = [ms(1) * 1000, 253_402_300_800_000]
+    for arrivals in ([ms(1), beyond[0], ms(30)], [beyond[1]]):
+        rows = world.rows([Event(0, 0, number) for number in range(len(arrivals))])
+        rows = rows.set_column(rows.column_names.index("seen"), "seen", pa.array(arrivals, pa.int64()))
+        if not is_derived:
+            times = pa.array(arrivals, pa.int64()).cast(pa.timestamp("ms")).cast(pa.timestamp("us", tz="UTC"))
+            rows = rows.append_column("stored", times)
+        write_deltalake(world.source, rows, mode="append")
+    world.run(48)
+    column = "a" if is_derived else "stored"
+    assert [
+        (row["reason_code"], row["column_name"], row["arrival_time"]) for row in world.live("quarantine")
+    ] == [("arrival_out_of_range", column, None)] * 2
+    first, second = world.ledger.live_runs(world.main)
+    assert (first.rows_read, first.rows_accepted, first.rows_quarantined) == (3, 1, 2)
+    assert (second.rows_read, second.rows_quarantined) == (1, 0)
+    assert world.left() == perfect(world, tmp_path / "perfect")
+    assert [verified(world, seq) for seq in (1, 2)] == [[], []]
+    DeltaTable(world.source).optimize.compact()
+    world.run(72)
+    DeltaTable(world.source).delete(f"seen = {beyond[1]}")
+    with pytest.raises(SourceRewritten, match="1 row"):
+        world.run(96)
 
 
 def test_a_derived_column_may_come_and_go_and_another_expression_is_refused(tmp_path: Path) -> None:

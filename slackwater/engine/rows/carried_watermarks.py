@@ -14,7 +14,7 @@ from collections import namedtuple
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,12 +36,10 @@ from slackwater.pipelines import Pipeline
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.timeline.source_progress import running_maximum
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK
+from slackwater.windowing.times import EARLIEST_MS, LATEST_MS
 
 # Columns of the rows that the pass keeps, beside those that the pipeline reads.
 PARTITION, WATERMARK = "__partition", "__carried_ms"
-# The first and the last millisecond that every reader of the tables can represent: years 1 to 9999.
-_EARLIEST_MS: Final = -62_135_596_800_000
-_LATEST_MS: Final = 253_402_300_799_999
 
 
 class WatermarkFunctionFailed(PermanentError):
@@ -108,7 +106,7 @@ def carried_watermarks(pipeline: Pipeline, elements: pa.Table) -> Longs:
         if watermark is None:
             continue
         is_whole = isinstance(watermark, Integral) and not isinstance(watermark, bool)
-        if not is_whole or not _EARLIEST_MS <= watermark <= _LATEST_MS:
+        if not is_whole or not EARLIEST_MS <= watermark <= LATEST_MS:
             raise _failure(
                 pipeline,
                 elements,

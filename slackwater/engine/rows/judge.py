@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slackwater.engine.expressions import values_of
 from slackwater.engine.rows.columns_read import ARRIVAL, EVENT, columns_judged
@@ -23,11 +24,9 @@ from slackwater.pipelines import Pipeline
 from slackwater.pipelines.sources import Roles
 from slackwater.readable import exact_duration_text
 from slackwater.tables import schemas
-from slackwater.windowing.times import PER_SECOND, floor_to_ms
+from slackwater.windowing.times import EARLIEST_MS, LATEST_MS, PER_SECOND, floor_to_ms
 
 Int64s = npt.NDArray[np.int64]
-# The first and the last millisecond that every reader of the tables can represent: years 1 to 9999.
-_EARLIEST_MS, _LATEST_MS = -62_135_596_800_000, 253_402_300_799_999
 
 
 @dataclass(frozen=True)
@@ -88,6 +87,8 @@ class Judge:
             return JudgedBatch(
                 elements, self._quarantine(batch, np.zeros(0, np.int64), np.zeros(0, np.int16))
             )
+        is_beyond = ~no_arrival & (arrival > LATEST_MS)  # in no slice, as a row without an arrival
+        no_arrival = no_arrival | is_beyond
         rows, failures, passes_filter = self._evaluate(rows, self._failures(batch))
         if batch.item_numbers is not None:
             has_item = batch.item_numbers > 0
@@ -108,7 +109,8 @@ class Judge:
             reason[breaks_rule] = number
         for number, failure in reversed(list(enumerate(failures, len(_REASONS) + 1))):
             reason[failure.rows] = number
-        reason[no_arrival] = len(_REASONS)
+        reason[no_arrival] = _REASON_NUMBERS["null_arrival"]
+        reason[is_beyond] = _REASON_NUMBERS["arrival_out_of_range"]
         for number, failure in enumerate(failures, len(_REASONS) + 1):
             if failure.column == source.arrival_time:
                 reason[failure.rows] = number
@@ -147,7 +149,7 @@ class Judge:
         )
         back, forth = _reach(self.pipeline)
         is_in_slice = self._first_arrival_ms(batch) <= first and last < self._end_ms(batch)
-        is_in_range = _EARLIEST_MS + back <= earliest and latest <= _LATEST_MS - forth
+        is_in_range = EARLIEST_MS + back <= earliest and latest <= LATEST_MS - forth
         if not (is_in_slice and is_in_range):
             return False
         ahead_ms, behind_ms = self.pipeline.max_ahead_ms, self.pipeline.max_behind_ms
@@ -229,7 +231,7 @@ class Judge:
             if name in self.pipeline.derive or not batch.is_complete(name):
                 no_key |= np.asarray(rows.column(name).is_null())
         back, forth = _reach(self.pipeline)
-        beyond = ~no_event & ((event > _LATEST_MS - forth) | (event < _EARLIEST_MS + back))
+        beyond = ~no_event & ((event > LATEST_MS - forth) | (event < EARLIEST_MS + back))
         ahead = ~no_event & (event > arrival + self.pipeline.max_ahead_ms)
         is_behind = np.zeros(rows.num_rows, np.bool_)
         if self.pipeline.max_behind_ms is not None:
@@ -255,7 +257,12 @@ class Judge:
         numbers = reason[positions].tolist()
         codes = [reasons[number - 1][0] for number in numbers]
         texts = [reasons[number - 1][1] for number in numbers]
-        columns_by_code = {"null_arrival": source.arrival_time, "null_key": ""}
+        arrival_codes = ("null_arrival", "arrival_out_of_range")
+        columns_by_code = {**dict.fromkeys(arrival_codes, source.arrival_time), "null_key": ""}
+        arrivals = rows.column(source.arrival_time)
+        if "arrival_out_of_range" in codes:
+            is_beyond = pa.array([code == "arrival_out_of_range" for code in codes])
+            arrivals = pc.if_else(is_beyond, pa.scalar(None, arrivals.type), arrivals)
         rows_with_keys = self.with_derived_columns(rows) if "null_key" in codes else rows
         columns = [
             failures[number - len(_REASONS) - 1].column
@@ -270,7 +277,7 @@ class Judge:
                 "reason": pa.array(texts, pa.string()),
                 "row_json": pa.array(as_json(rows), pa.string()),
                 "source_file": pa.array([batch.path] * rows.num_rows, pa.string()),
-                "arrival_time": rows.column(source.arrival_time).cast(schemas.TIME, safe=False),
+                "arrival_time": arrivals.cast(schemas.TIME, safe=False),
                 "column_name": pa.array(columns, pa.string()),
             }
         )
@@ -295,7 +302,9 @@ _REASONS = (
     ("ahead_of_arrival", "the event time is more than {ahead} after the arrival"),
     ("behind_arrival", "the event time is more than {behind} before the arrival"),
     ("null_arrival", "the arrival time is null"),
+    ("arrival_out_of_range", "the arrival time is after the year 9999, and no slice lies there"),
 )
+_REASON_NUMBERS = {code: number for number, (code, _) in enumerate(_REASONS, 1)}
 
 
 def _reach(pipeline: Pipeline) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from slackwater.engine.source.deletion_vectors import VECTOR, DeletionVector, ve
 from slackwater.engine.source.row_tracking import TRACKING, RowTracking
 from slackwater.tables.delta.statistics import widen_bounds
 from slackwater.tables.delta.stored_files import actions_of
+from slackwater.windowing.times import LATEST_MS
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ NOWHERE: Bounds = (2**63 - 1, -(2**63))
 
 
 FIRST_MS, LAST_MS = -(2**63), 2**63 - 1
+_LATEST_US = LATEST_MS * 1000 + 999
 
 
 def actions_with_vectors(table: DeltaTable, uri: str) -> pa.Table:
@@ -99,8 +101,8 @@ def actions_with_vectors(table: DeltaTable, uri: str) -> pa.Table:
 
 
 def files_with_bounds(actions: pa.Table, arrival: str) -> Iterator[tuple[InputFile, Bounds | None]]:
-    """Every file with bounds of its arrivals in microseconds, wide enough for what the log's writer may have
-    cut; None: not in the log, NOWHERE: no row has an arrival.
+    """Every file with bounds of the arrivals that slices may hold, in microseconds, wide enough for what the
+    log's writer may have cut; None: not in the log, NOWHERE: no row has such an arrival.
     """
     names = [
         name.removeprefix("partition.") for name in actions.column_names if name.startswith("partition.")
@@ -152,7 +154,7 @@ def files_with_bounds(actions: pa.Table, arrival: str) -> Iterator[tuple[InputFi
         if nulls is not None and nulls == count:
             yield file, NOWHERE
         else:
-            yield file, None if low is None or high is None else (low, high)
+            yield within_slices(file, None if low is None or high is None else (low, high))
 
 
 def logical_files(actions: pa.Table) -> frozenset[LogicalFile]:
@@ -181,6 +183,16 @@ def trackings_of(actions: pa.Table) -> list[RowTracking | None]:
 def has_arrivals_before(from_ms: int, bounds: Bounds | None, read_ms: int | None) -> bool:
     """Whether rows within these bounds may have arrived before `from_ms`, and not before `read_ms`."""
     return bounds is None or (bounds[0] < from_ms * 1000 and (read_ms is None or bounds[1] >= read_ms * 1000))
+
+
+def within_slices(file: InputFile, bounds: Bounds | None) -> tuple[InputFile, Bounds | None]:
+    """A file with the bounds of those arrivals that slices may hold: rows that arrive after the year 9999 are
+    read as rows without an arrival.
+    """
+    if bounds is None or bounds == NOWHERE or bounds[1] <= _LATEST_US:
+        return file, bounds
+    extent = NOWHERE if bounds[0] > _LATEST_US else (bounds[0], _LATEST_US)
+    return replace(file, may_hold_unread=True), extent
 
 
 def fraction_between(bounds: Bounds, low: int, high: int) -> float:

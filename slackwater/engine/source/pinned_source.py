@@ -1,10 +1,9 @@
 """A source at one version: the files of a slice, and whether rows that earlier runs have read still exist."""
 
-import itertools
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, starmap
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -36,6 +35,7 @@ from slackwater.engine.source.files import (
     fraction_between,
     has_arrivals_before,
     logical_files,
+    within_slices,
 )
 from slackwater.engine.source.row_groups import SourceFile
 from slackwater.engine.source.stored_arrivals import StoredArrivals, recorded_files
@@ -178,7 +178,7 @@ class PinnedSource:
             except DeltaError:
                 continue
             break
-        return [*itertools.starmap(lost_commits, pairwise(states.items())), *kept]
+        return [*starmap(lost_commits, pairwise(states.items())), *kept]
 
     def record_files(self, arrival: str) -> None:
         """Record its files, with the bounds of their arrivals, for runs that go on from this version."""
@@ -306,7 +306,7 @@ class PinnedSource:
         stored_arrivals = StoredArrivals(self.uri, self.schema, arrival, column, self.record)
 
         def with_bounds(item: tuple[InputFile, Bounds | None]) -> tuple[InputFile, Bounds | None]:
-            return item if item[1] is not None else stored_arrivals.with_bounds(item[0])
+            return item if item[1] is not None else within_slices(*stored_arrivals.with_bounds(item[0]))
 
         return list(map_concurrently(with_bounds, listed_files))
 

@@ -28,6 +28,7 @@ from slackwater.engine.source.pinned_source import PinnedSource, SourceRewritten
 from slackwater.engine.source.row_comparison import count_changed_rows, in_microseconds
 from slackwater.pipelines.sources import COMMIT_TIME, COMMIT_VERSION
 from slackwater.tables.errors import WarehouseNotReadable
+from slackwater.windowing.times import LATEST_MS
 
 Int64s = npt.NDArray[np.int64]
 
@@ -39,7 +40,7 @@ class RowChanges(NamedTuple):
         version: of the commit, or of the newest one that is compared.
         arrivals: int64[n], their different arrivals in milliseconds, ascending.
         added_counts, removed_counts: int64[n], how many rows of each arrival it has put in and taken out.
-        undated_count: how many added or removed rows have no arrival.
+        undated_count: how many added or removed rows have no arrival, or one that no slice can hold.
     """
 
     version: int
@@ -200,7 +201,7 @@ def _compare(source: PinnedSource, commit: Commit, arrival: str) -> RowChanges:
         _files_at(source, commit.version, commit.added_files, arrival),
         [arrival],
     )
-    is_dated = changed_rows.column(arrival).is_valid()
+    is_dated = _is_dated(changed_rows.column(arrival))
     undated_rows, dated_rows = changed_rows.filter(pc.invert(is_dated)), changed_rows.filter(is_dated)
     added_counts, removed_counts = (dated_rows.column(name).to_numpy() for name in ("added", "removed"))
     return RowChanges(
@@ -230,6 +231,12 @@ def _compare_with(source: CommitDatedSource, changes: FileChanges, reads: Sequen
     ]
     added_counts, removed_counts = (rows.column(name).to_numpy()[is_read] for name in ("added", "removed"))
     return RowChanges(source.version, arrivals[is_read], added_counts, removed_counts, 0)
+
+
+def _is_dated(arrivals: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Whether each is an arrival that a slice may hold."""
+    milliseconds = arrivals.cast(pa.timestamp("ms", arrivals.type.tz), safe=False).cast(pa.int64())
+    return pc.less_equal(milliseconds, LATEST_MS).fill_null(False)
 
 
 def _files_at(

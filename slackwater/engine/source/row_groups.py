@@ -24,7 +24,7 @@ from slackwater.engine.source.files import ColumnStatistics, InputFile
 from slackwater.tables.delta.parquet import damaged_file, open_verified
 from slackwater.tables.stores import filesystem
 from slackwater.windowing.columnar.arrays.orders import distinct_values
-from slackwater.windowing.times import floor_to_ms
+from slackwater.windowing.times import LATEST_MS, floor_to_ms
 
 ROWS_AT_ONCE = 1_000_000  # in a larger batch each row takes longer: its columns outgrow the caches
 
@@ -32,7 +32,7 @@ ROWS_AT_ONCE = 1_000_000  # in a larger batch each row takes longer: its columns
 @dataclass(frozen=True)
 class Arrivals:
     """The arrivals that a scan reads: those in [from_ms, to_ms) and in the milliseconds `also`; in files that
-    may hold unread rows also earlier ones, and rows without an arrival time."""
+    may hold unread rows also earlier ones, rows without an arrival time, and such as no slice can hold."""
 
     column: str
     from_ms: int
@@ -44,6 +44,8 @@ class Arrivals:
         if statistics.bounds is None or (earlier and not statistics.is_complete):
             return True
         least, greatest = (floor_to_ms(bound, unit) for bound in statistics.bounds)
+        if earlier and greatest > LATEST_MS:
+            return True
         in_slice = least < self.to_ms and (earlier or greatest >= self.from_ms)
         return in_slice or any(least <= ms <= greatest for ms in self.also)
 

@@ -61,6 +61,7 @@ def near(ms: int) -> st.SearchStrategy[int]:
 
 
 arrival_us = st.none() | st.integers(-3, 4).flatmap(lambda hours: near(START_MS + hours * HOUR_MS))
+far_arrival_us = st.sampled_from([YEAR_9999_ENDS, 30 * YEAR_9999_ENDS]).flatmap(near)
 edges = [
     YEAR_1,
     YEAR_1 + HOUR_MS,
@@ -84,6 +85,8 @@ def verdict(row: Row, low: int, high: int, may_hold_unread: bool, pipeline: Pipe
     arrival, event, key, part = row
     if arrival is None:
         return "null_arrival" if may_hold_unread else None
+    if arrival // 1000 >= YEAR_9999_ENDS:
+        return "arrival_out_of_range" if may_hold_unread else None
     if not low <= arrival // 1000 < high:
         return None
     if key is None or part is None:
@@ -104,7 +107,12 @@ def verdict(row: Row, low: int, high: int, may_hold_unread: bool, pipeline: Pipe
 @settings(max_examples=150)
 @given(
     st.lists(
-        st.tuples(arrival_us, event_us, st.sampled_from(["x", "y", None]), st.sampled_from([1, 1, None])),
+        st.tuples(
+            arrival_us | far_arrival_us,
+            event_us,
+            st.sampled_from(["x", "y", None]),
+            st.sampled_from([1, 1, None]),
+        ),
         max_size=12,
     ),
     st.integers(-2, 1),

@@ -84,6 +84,15 @@ def _times() -> Iterator[Case]:
         )
     for name, number in (
         ("the last microsecond of int64", INT64_MAX),
+        ("the year 10000", _us(9999, 12, 31) + 86_400_000_000),
+    ):
+        yield Case(
+            "times",
+            f"arrival time: {name}",
+            "quarantine",
+            partial(_one_bad_time, column="a", number=number, code="arrival_out_of_range"),
+        )
+    for name, number in (
         ("the first microsecond of int64", INT64_MIN),
         ("the year 1", _us(1)),
         ("the year 9999", _us(9999)),

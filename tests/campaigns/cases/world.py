@@ -25,7 +25,7 @@ _STEP = re.compile(
     r"What reads is|syntax error at|not found in|is not before|"
     r"is expected|are expected|belongs below|but the panes have|; it has |comes from|begins at|"
     r"greater than|read the views|durations are|`slackwater |--help|"
-    r"\b(?:[Aa]dd|[Aa]sk|[Cc]ast|[Cc]hange|[Cc]heck|[Cc]hoose|[Cc]ompare|[Cc]orrect|[Dd]eclare|[Dd]elete|"
+    r"\b(?:[Aa]dd|[Aa]sk|[Cc]ast|[Cc]hange|[Cc]heck|[Cc]hoose|[Cc]ompare|[Cc]orrect|[Dd]eclare|[Dd]elete|[Dd]erive|"
     r"[Gg]ive|[Ll]eave|[Ll]oad|[Mm]ake|[Mm]end|[Nn]ame|[Pp]ut|[Rr]ename|[Rr]emove|[Rr]epair|[Rr]epeat|"
     r"[Rr]estate|[Rr]un|[Ss]ay|[Ss]ee|[Ss]et|[Tt]ake|takes|[Tt]ry|[Uu]se|[Ww]rite|instead|"
     r"must|is one of|are one of|it is|they are)\b"

@@ -54,7 +54,7 @@ def aggregate_of(values: Mapping[str, Any]) -> Aggregate:
 
 
 def _columns_of_source(source: Mapping[str, Any], common: Iterable[str]) -> frozenset[str]:
-    own_names = {name: own for own, name in (source.get("rename") or {}).items()}
+    own_names = {common_name: name for name, common_name in (source.get("rename") or {}).items()}
     lacking = source.get("lacks") or ()
     names = {own_names.get(name, name) for name in common if name not in lacking}
     names |= {source[role] for role in _ROLES if source.get(role)}

@@ -103,7 +103,7 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Dif
     """The settings that differ between two descriptions of a pipeline (`Pipeline.describe`), in the order
     of their paths. A setting that one of them lacks counts as its default.
     """
-    complete_settings, after = _completed(before), _completed(after)
+    complete_settings, after = _with_defaults(before), _with_defaults(after)
     changed_settings = [
         Difference(path, old, new, _kind(path)) for path, old, new in _differing("", complete_settings, after)
     ]
@@ -320,7 +320,7 @@ def _defaults() -> dict[str, Any]:
     return {name: plain_value(value) for name, value in {**made_defaults, **plain_defaults}.items()}
 
 
-def _completed(description: Mapping[str, Any]) -> dict[str, Any]:
+def _with_defaults(description: Mapping[str, Any]) -> dict[str, Any]:
     """A description with the defaults of what it lacks, also of its sources."""
     complete: dict[str, Any] = {**_defaults(), **description}
     no_columns: dict[str, Any] = {"derive": {}, "rename": {}, "lacks": []}

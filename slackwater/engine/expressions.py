@@ -312,7 +312,11 @@ def _misfit(expression: Expression, source: pa.Schema) -> tuple[int, str]:
         others = f" and {len(forms) - _CANDIDATES} others" if len(forms) > _CANDIDATES else ""
         reason += f" Expected is {'; '.join(forms[:_CANDIDATES])}{others}"
         if "VARCHAR" in kinds or "JSON" in kinds:
-            reason += "; a text that is a number is cast first, CAST(… AS BIGINT)"
+            takes_times = any("TIMESTAMP" in form or "DATE" in form for form in forms)
+            if takes_times or "to_timestamp(" in message:
+                reason += "; a text that is a time is cast, CAST(… AS TIMESTAMP)"
+            if any(kind in form for form in forms for kind in ("BIGINT", "INTEGER", "DOUBLE")):
+                reason += "; a text that is a number is cast first, CAST(… AS BIGINT)"
     position = re.match(r"\[(\d+)", details.get("location", "[0"))
     assert position is not None
     place = _place_as_written(expression, source, place_in_text(text, int(position[1])))

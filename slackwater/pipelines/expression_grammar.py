@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple, NoReturn
 
 from slackwater.pipelines.expression_database import is_time_zone, time_zones
+from slackwater.pipelines.spark_functions import line_for_call, spark_sentence
 
 OPERATORS = frozenset(
     [
@@ -206,7 +207,7 @@ def check_node(text: str, node: Mapping[str, Any], place: int, reader: str) -> N
     """Raises NotAnExpression: a node at `place` in the text, read by `reader`, is none of an expression."""
     match node["class"]:
         case "FUNCTION":
-            _check_function(node, place, reader)
+            _check_function(text, node, place, reader)
         case "OPERATOR" if node["type"] in _OPERATOR_NODES:
             return
         case "LAMBDA" if _is_lambda(node):
@@ -280,7 +281,7 @@ def _check_type(node: Mapping[str, Any], place: int) -> None:
         )
 
 
-def _check_function(node: Mapping[str, Any], place: int, reader: str) -> None:
+def _check_function(text: str, node: Mapping[str, Any], place: int, reader: str) -> None:
     name = node["function_name"].lower()
     embellishments = [
         *(node["schema"], node["catalog"], node["filter"], node["distinct"], node["export_state"]),
@@ -289,6 +290,9 @@ def _check_function(node: Mapping[str, Any], place: int, reader: str) -> None:
     if name not in _FUNCTIONS_OF_NAMES:
         embellishments += [argument["name"] for argument in node["arguments"]]
     is_known = name in (OPERATORS if node["is_operator"] else _CALLABLE_NAMES)
+    line = None if node["is_operator"] else line_for_call(name, text, place)
+    if line is not None:
+        raise NotAnExpression(place, spark_sentence(f"{name}(…)", line))
     if not is_known:
         _refuse_function(name, node["is_operator"], place)
     if any(embellishments):

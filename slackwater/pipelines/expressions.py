@@ -24,6 +24,7 @@ from slackwater.pipelines.expression_grammar import (
     makes_time_of_epoch,
     nodes_below,
 )
+from slackwater.pipelines.spark_functions import use_before
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _COMPARISON = re.compile(
@@ -176,15 +177,21 @@ def place_in_text(text: str, position: int) -> int:
 
 @lru_cache(maxsize=1024)
 def _parse(text: str) -> Expression:
-    # A cursor is a connection of its own: threads may parse side by side.
-    with database().cursor() as cursor:
-        answer = cursor.execute("SELECT json_serialize_sql(?)", [f"{_OPENING}{text}\n)"]).fetchone()
-    assert answer is not None
-    tree = json.loads(answer[0])
+    tree = _tree_of(text)
     if tree["error"]:
         place = place_in_text(text, int(tree.get("position", len(_OPENING))))
         raise NotAnExpression(*_expected(text, place, tree["error_message"]))
     return _expression_in(text, tree)
+
+
+def _tree_of(text: str) -> dict[str, Any]:
+    """DuckDB's syntax tree of an expression in a query, or the error with its position."""
+    # A cursor is a connection of its own: threads may parse side by side.
+    with database().cursor() as cursor:
+        answer = cursor.execute("SELECT json_serialize_sql(?)", [f"{_OPENING}{text}\n)"]).fetchone()
+    assert answer is not None
+    tree: dict[str, Any] = json.loads(answer[0])
+    return tree
 
 
 def _expression_in(text: str, tree: Mapping[str, Any]) -> Expression:
@@ -247,17 +254,19 @@ _EXPECTING_MORE = frozenset(
 )
 
 
-# Words that SQL reserves and an expression may hold.
-_WORDS_OF_EXPRESSIONS = _EXPECTING_MORE | {"null", "true", "false", "cast", "try_cast", "interval", "end"}
+_WORDS_TRIED = 5
 
 
-def _word_of_sql(text: str, place: int) -> str | None:
-    """The word at or before a syntax error, if SQL reserves it: as a column it needs quotes."""
+def _word_of_sql(text: str, place: int) -> re.Match[str] | None:
+    """The word at or before a syntax error that SQL reserves, and that is a column if it stands in quotes."""
     words = [word for word in re.finditer(r"\w+", text) if word.start() <= place]
-    if not words or text[words[-1].end() : place].strip():
-        return None
-    word = words[-1][0]
-    return word if word.lower() in reserved_words() - _WORDS_OF_EXPRESSIONS else None
+    for word in words[: -_WORDS_TRIED - 1 : -1]:
+        start, end = word.span()
+        if word[0].lower() not in reserved_words() or text[end:].lstrip().startswith("("):
+            continue
+        if not _tree_of(f'{text[:start]}"{word[0]}"{text[end:]}')["error"]:
+            return word
+    return None
 
 
 def column_as_written(name: str) -> str:
@@ -275,7 +284,9 @@ def _expected(text: str, place: int, reason: str) -> tuple[int, str]:
     is_operand = bool(re.fullmatch(r"\w.*|'.*|\".*|\)", last, re.DOTALL)) and last not in _EXPECTING_MORE
     word = _word_of_sql(text, place)
     if word is not None:
-        return place, f'{word} is a word of SQL; a column of that name is written "{word}"'
+        return word.start(), f'{word[0]} is a word of SQL; a column of that name is written "{word[0]}"'
+    if (use := use_before(text, place)) is not None:
+        return use
     what = "an operator, or the end" if is_operand else "a column, a literal, a function or a parenthesis"
     if tokens.count("(") > tokens.count(")") and is_operand:
         what = "an operator, a comma or a closing parenthesis"

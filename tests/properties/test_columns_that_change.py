@@ -302,7 +302,8 @@ def changes(draw: st.DrawFn, before: Declared) -> Declared:
             after = replace(after, results=after.results ^ {draw(st.sampled_from(RESULTS))})
         elif kind == "texts":
             texts, name = [dict(each) for each in after.texts], draw(st.sampled_from(RESULTS))
-            choices = [*TEXTS, *([None] if len(texts) > 1 else [])]
+            is_elsewhere = any(each[name] is not None for place, each in enumerate(texts) if place != source)
+            choices = [*TEXTS, *([None] if is_elsewhere else [])]
             texts[source][name] = draw(others(choices, texts[source][name]))
             after = replace(after, texts=tuple(texts))
         elif kind == "helpers":

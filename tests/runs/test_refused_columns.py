@@ -79,6 +79,8 @@ MENDED_BY_THE_LINE = (
     ({"explode": "meta"}, {"explode": "meta.tags"}),
     ({"explode": "props"}, {"explode": "map_entries(props)"}),
     ({"explode": "document -> '$.items'"}, {"explode": "CAST(document -> '$.items' AS JSON[])"}),
+    ({"derive": {"k": "upper(k)"}}, {"derive": {"k_derived": "upper(k)"}}),
+    ({"key_by": {"k": "upper(k)"}}, {"key_by": {"k_derived": "upper(k)"}}),
     ({"zone": "Europe/Berln"}, {"zone": "Europe/Berlin"}),
     ({"zone": "+02:00"}, {"zone": "Europe/Berlin"}),
 )
@@ -124,6 +126,9 @@ def test_a_refusal_ends_with_the_line_that_works(
         ),
         ({"key_by": "meta.user.id"}, "a field of a struct, write key_by={'meta_user_id': 'meta.user.id'}."),
         ({"select": {"n": agg.sum("number")}}, "Write 'Number'."),
+        ({"derive": {"x": "hour(text)"}}, "a text that is a time is cast, CAST(… AS TIMESTAMP)"),
+        ({"derive": {"x": "to_timestamp(text)"}}, "a text that is a time is cast, CAST(… AS TIMESTAMP)"),
+        ({"derive": {"x": "from_unixtime(seconds)"}}, "here write to_timestamp(seconds)"),
         ({"derive": {"x": "epoch_ms(n_text)"}}, "a text that is a number is cast first, CAST(… AS BIGINT)"),
         ({"derive": {"x": "meta.user.name"}}, "meta.user has no field name; it has id, n"),
         ({"derive": {"x": "document.items"}}, "a member of JSON is written document ->> 'items'"),

@@ -9,9 +9,13 @@ from functools import lru_cache
 import pyarrow as pa
 
 from slackwater.engine.expressions import type_of, values_of
-from slackwater.engine.source.computed_columns import ExpressionFailure, append_derivations
+from slackwater.engine.source.computed_columns import (
+    ExpressionFailure,
+    append_derivations,
+    is_taken,
+    refuse_taken_name,
+)
 from slackwater.pipelines import Pipeline
-from slackwater.pipelines.errors import PipelineError
 from slackwater.pipelines.expressions import Expression, parse_condition
 
 
@@ -21,18 +25,20 @@ def with_derived_columns(pipeline: Pipeline, source: pa.Schema) -> pa.Schema:
     Raises:
         PipelineError: an expression does not suit the source, or a column of its name is there already.
     """
-    return _bound(pipeline.name, pipeline.derivations, source) if pipeline.derivations else source
+    if not pipeline.derivations:
+        return source
+    return _bound(pipeline.name, pipeline.derivations, tuple(pipeline.keys), source)
 
 
 @lru_cache(maxsize=256)
-def _bound(name: str, derivations: tuple[tuple[str, Expression], ...], source: pa.Schema) -> pa.Schema:
+def _bound(
+    name: str, derivations: tuple[tuple[str, Expression], ...], keys: tuple[str, ...], source: pa.Schema
+) -> pa.Schema:
     subject, schema = f"Pipeline {name!r}", source
     for column, expression in derivations:
         declaration = f"derive[{column!r}]"
-        if column.lower() in (name.lower() for name in schema.names):
-            raise PipelineError(
-                subject, f"{declaration}: the source has a column of this name; give the derived one another"
-            )
+        if is_taken(column, schema):
+            refuse_taken_name(subject, column, expression, schema, is_key=column in keys)
         schema = schema.append(pa.field(column, type_of(subject, declaration, expression, schema)))
     return schema
 

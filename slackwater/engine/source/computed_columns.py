@@ -12,6 +12,7 @@ a reader that has the schema gets the values. Knows nothing of pipelines, runs o
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -94,7 +95,12 @@ def _schema(
     schema = stored
     if explosion is not None:
         for name in (ITEM, ITEM_NUMBER):
-            _refuse_taken_name(subject, "explode", name, schema)
+            if is_taken(name, schema):
+                raise PipelineError(
+                    subject,
+                    f"explode: the source has a column {name!r}, a name that explode gives to a column of "
+                    "its own; rename that of the source",
+                )
         kind = type_of(subject, "explode", explosion, schema, may_be_nested=True)
         if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
             raise PipelineError(
@@ -106,7 +112,8 @@ def _schema(
         schema = schema.append(pa.field(ITEM_NUMBER, pa.int64(), metadata={_ITEMS: explosion.text}))
     for name, expression in derivations:
         declaration = f"derive[{name!r}]"
-        _refuse_taken_name(subject, declaration, name, schema)
+        if is_taken(name, schema):
+            refuse_taken_name(subject, name, expression, schema)
         kind, text = type_of(subject, declaration, expression, schema), expression.text
         if zone is not None and _is_local_time(subject, declaration, expression, schema, zone=zone):
             text = f"timezone('{zone}', (\n{text}\n))"
@@ -141,11 +148,23 @@ def _way_to_list(expression: Expression, kind: pa.DataType) -> str:
     return f"An array within JSON text becomes one by explode={f'CAST({expression.text} AS JSON[])'!r}"
 
 
-def _refuse_taken_name(subject: str, declaration: str, name: str, schema: pa.Schema) -> None:
-    if name.lower() in (other.lower() for other in schema.names):
-        raise PipelineError(
-            subject, f"{declaration}: the source has a column {name!r}; give the computed one another name"
-        )
+def is_taken(name: str, schema: pa.Schema) -> bool:
+    return name.lower() in (other.lower() for other in schema.names)
+
+
+def refuse_taken_name(
+    subject: str, name: str, expression: Expression, schema: pa.Schema, *, is_key: bool = False
+) -> NoReturn:
+    """Raise PipelineError for a derived column whose name the source has, with the line that gives it another
+    one.
+    """
+    names = (f"{name}_derived{number}" for number in ("", *range(2, len(schema) + 3)))
+    free_name = next(other for other in names if not is_taken(other, schema))
+    raise PipelineError(
+        subject,
+        f"derive[{name!r}]: the source has a column {name!r}. Give the derived one another name, also where "
+        f"it is read: {'key_by' if is_key else 'derive'}={{{free_name!r}: {expression.text!r}}}",
+    )
 
 
 def _in_zone(column: pa.Field, zone: str, *, by_file: bool) -> pa.Field:

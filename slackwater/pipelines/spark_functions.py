@@ -149,7 +149,7 @@ def _arguments_at(text: str, place: int) -> list[str] | None:
     return None
 
 
-def _unquoted(argument: str) -> str | None:
+def _literal_text(argument: str) -> str | None:
     """The text of a literal; None where the argument is none."""
     match = re.fullmatch(r"'((?:[^']|'')*)'", argument)
     return None if match is None else match[1].replace("''", "'")
@@ -161,7 +161,7 @@ def _quoted(text: str) -> str:
 
 def _format_of(argument: str, _: str = "") -> str:
     """A pattern of Spark's as a format of `strptime`; some format where it can't be one."""
-    pattern = _unquoted(argument)
+    pattern = _literal_text(argument)
     if pattern is None:
         return _ANY_FORMAT
     pieces = []
@@ -201,9 +201,9 @@ def _lambda(argument: str, _: str) -> str:
     return "lambda x: x + 1" if match is None else f"lambda {match[1] or match[2]}: {match[3]}"
 
 
-def _fields(schema: str, argument: str) -> str:
+def _line_for_field(schema: str, argument: str) -> str:
     """The line for a field of JSON, by the first one of Spark's schema."""
-    match = re.match(r"\s*(?:struct<)?\s*(\w+)[\s:]+(\w+)", _unquoted(schema) or "", re.IGNORECASE)
+    match = re.match(r"\s*(?:struct<)?\s*(\w+)[\s:]+(\w+)", _literal_text(schema) or "", re.IGNORECASE)
     if match is None:
         return _member(argument, "'$.field'")
     kind = _TYPES.get(match[2].lower(), match[2].upper())
@@ -219,8 +219,8 @@ _FORMS: Mapping[str, Callable[[str, str], str]] = {
     "time": _time_by,
     "plain": lambda argument, _: re.sub(r"\\+(?=\W)", "", argument),
     "lambda": _lambda,
-    "unit": lambda argument, _: _quoted(_UNITS.get((_unquoted(argument) or "").lower(), "month")),
-    "fields of": _fields,
+    "unit": lambda argument, _: _quoted(_UNITS.get((_literal_text(argument) or "").lower(), "month")),
+    "fields of": _line_for_field,
     "items": lambda argument, _: (
         f"explode={argument!r} in the source: each item becomes a row, which has it in the column item"
     ),

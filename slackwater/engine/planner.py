@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from slackwater.engine.aggregates import bind_columnar, bind_select
 from slackwater.engine.columnar.engine import ColumnarEngine
 from slackwater.engine.columnar.windows import why_not
 from slackwater.engine.functions import FunctionEngine, exactness
@@ -81,9 +80,9 @@ def choose(pipeline: Pipeline, schema: pa.Schema | None = None, override: str | 
             "engine"
         )
     elif calls_back:
-        why = "its aggregates have columnar forms, its trigger is asked for each element, and it is faster"
+        why = "its aggregates work on columns, its trigger is asked for each element, and it is faster"
     else:
-        why = "windows, trigger and aggregates have columnar forms, and it is the faster engine"
+        why = "windows and trigger have columnar forms, and it is the faster engine"
     return Choice(COLUMNAR, why, calls_back)
 
 
@@ -97,17 +96,6 @@ def why_not_columnar(pipeline: Pipeline, schema: pa.Schema | None = None) -> str
         return exactness.why_not(pipeline, schema)
     if why_not(pipeline) is not None and (reason := exactness.why_not_selected(pipeline)) is not None:
         return reason
-    if schema is None:
-        return None
-    columns = with_derived_columns(pipeline, schema)
-    return _why_no_form(pipeline, {field.name: field.type for field in columns})
-
-
-def _why_no_form(pipeline: Pipeline, types: Mapping[str, pa.DataType]) -> str | None:
-    for name, accumulator in bind_select(pipeline, types).items():
-        aggregate = pipeline.select[name]
-        if bind_columnar(accumulator, aggregate, types) is None:
-            return f"{aggregate.kind} ({name}) has no columnar form"
     return None
 
 
@@ -146,23 +134,12 @@ def _changes(pipeline: Pipeline, schema: pa.Schema | None) -> Iterator[Change]:
     if pipeline.watermarks.kind == "punctuated":
         watermarks = WatermarkStrategy.bounded_out_of_orderness(timedelta(0))
         yield Change("with bounded watermarks", {"watermarks": watermarks})
-    if schema is not None:
+    if schema is not None and not pipeline.select:
         yield from _changes_of_columns(pipeline, schema)
 
 
 def _changes_of_columns(pipeline: Pipeline, schema: pa.Schema) -> Iterator[Change]:
     columns = with_derived_columns(pipeline, schema)
-    if pipeline.select:
-        types = {field.name: field.type for field in columns}
-        formless = [
-            name
-            for name, accumulator in bind_select(pipeline, types).items()
-            if bind_columnar(accumulator, pipeline.select[name], types) is None
-        ]
-        select = {name: value for name, value in pipeline.select.items() if name not in formless}
-        if formless and select:
-            yield Change(f"without {', '.join(formless)} in select=", {"select": select})
-        return
     names = pipeline.columns or [name for name in columns.names if name in schema.names]
     textless = [name for name in names if name in columns.names and not has_text(columns.field(name).type)]
     if textless and len(textless) < len(names):

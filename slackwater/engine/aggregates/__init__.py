@@ -1,49 +1,42 @@
-"""The aggregates that a pipeline may select. Each has an accumulator for one element at a time and a form on
-whole columns; both make the same parts and results, to the bit. `table` lists them.
-"""
+"""The aggregates that a pipeline may select, on whole columns. `table` lists them."""
 
-from slackwater.engine.aggregates.accumulator import (
-    Accumulator,
-    ColumnarAggregate,
+from slackwater.engine.aggregates.arrow_accumulators import ArrowAccumulators, combine_elements
+from slackwater.engine.aggregates.binding import bind, bind_select
+from slackwater.engine.aggregates.bound_aggregate import (
+    BoundAggregate,
     Columns,
     OverflowAtRow,
-    Part,
     ResultOverflow,
-    combine_spans,
 )
-from slackwater.engine.aggregates.binding import bind, bind_columnar, bind_select
-from slackwater.engine.aggregates.operands import operands
-from slackwater.engine.aggregates.select_function import SelectFunction
-from slackwater.engine.aggregates.table import AggregatedColumn, AggregateForms, register
-from slackwater.engine.aggregates.unknown import (
-    UNKNOWN,
-    UnknowableAccumulator,
-    UnknowableColumns,
-    none_unknown,
-    text_of_unknown,
-    unknown_in,
+from slackwater.engine.aggregates.operands import accumulate_operands, operands
+from slackwater.engine.aggregates.parked_columns import (
+    names_of_parts,
+    parked_parts,
+    read_accumulators,
+    texts_of_unknown,
 )
+from slackwater.engine.aggregates.table import AggregatedColumn, AggregateKind, register
+from slackwater.engine.aggregates.unknown import UnknowableAggregate, none_unknown, unknown_in
 
 __all__ = [
-    "UNKNOWN",
-    "Accumulator",
-    "AggregateForms",
+    "AggregateKind",
     "AggregatedColumn",
-    "ColumnarAggregate",
+    "ArrowAccumulators",
+    "BoundAggregate",
     "Columns",
     "OverflowAtRow",
-    "Part",
     "ResultOverflow",
-    "SelectFunction",
-    "UnknowableAccumulator",
-    "UnknowableColumns",
+    "UnknowableAggregate",
+    "accumulate_operands",
     "bind",
-    "bind_columnar",
     "bind_select",
-    "combine_spans",
+    "combine_elements",
+    "names_of_parts",
     "none_unknown",
     "operands",
+    "parked_parts",
+    "read_accumulators",
     "register",
-    "text_of_unknown",
+    "texts_of_unknown",
     "unknown_in",
 ]

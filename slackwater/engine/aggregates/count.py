@@ -1,39 +1,13 @@
 """`count`: the number of elements in a window, or of those whose column is not null."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from slackwater.engine.aggregates.accumulator import Columns, Part, Parts
+from slackwater.engine.aggregates.bound_aggregate import Columns, Parts
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import Groups, sum_of_groups
-
-
-class Count:
-    """The number of elements, or of non-null values of a column."""
-
-    parts: tuple[Part, ...] = (("count", pa.int64()),)
-    result_type = pa.int64()
-
-    def create(self) -> int:
-        return 0
-
-    def add(self, accumulator: int, value: Any) -> int:
-        return accumulator + 1
-
-    def merge(self, a: int, b: int) -> int:
-        return a + b
-
-    def result(self, accumulator: int) -> int:
-        return accumulator
-
-    def encode(self, accumulator: int) -> tuple[int]:
-        return (accumulator,)
-
-    def decode(self, parts: Sequence[Any]) -> int:
-        return int(parts[0])
 
 
 def count_values(column: pa.ChunkedArray, groups: Groups) -> Longs:
@@ -54,8 +28,10 @@ def running_sum(values: Longs, starts: Longs) -> Longs:
     return running
 
 
-class ColumnarCount:
+class Count:
     columns: Parts = (("count", pa.int64()),)
+    parts = columns
+    result_type = pa.int64()
 
     def __init__(self, column: str | None) -> None:
         self._column = column

@@ -1,66 +1,25 @@
 """`count_distinct`: the exact number of different values, kept in open windows, parked as sorted lists."""
 
-import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from slackwater.engine.aggregates.accumulator import (
-    Columns,
-    Part,
-    Parts,
-    build_lists,
-    flatten_lists,
-)
-from slackwater.engine.aggregates.extremum import as_ordinals, nan_greatest
+from slackwater.engine.aggregates.bound_aggregate import Columns, Parts, build_lists, flatten_lists
+from slackwater.engine.aggregates.extremum import as_ordinals
 from slackwater.windowing.columnar.arrays import maps
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import Groups
 
 
-def as_member(value: Any) -> Any:
-    """`value` as a member of the set: None for NaN. NaN does not equal itself, so a set that was pickled by a
-    state back end on disk would accept a second NaN. Nulls are never added."""
-    return None if isinstance(value, float) and math.isnan(value) else value
-
-
 class CountDistinct:
-    """Accumulator: a set of values (`as_member`), changed in place."""
+    """Accumulator: the different values, ascending, without nulls."""
 
     result_type = pa.int64()
 
-    def __init__(self, column_type: pa.DataType) -> None:
-        self.parts: tuple[Part, ...] = (("values", pa.list_(column_type)),)
-
-    def create(self) -> set[Any]:
-        return set()
-
-    def add(self, accumulator: set[Any], value: Any) -> set[Any]:
-        accumulator.add(as_member(value))
-        return accumulator
-
-    def merge(self, a: set[Any], b: set[Any]) -> set[Any]:
-        a |= b
-        return a
-
-    def result(self, accumulator: set[Any]) -> int:
-        return len(accumulator)
-
-    def encode(self, accumulator: set[Any]) -> tuple[list[Any]]:
-        values = (math.nan if member is None else member for member in accumulator)
-        return (sorted(values, key=nan_greatest),)
-
-    def decode(self, parts: Sequence[Any]) -> set[Any]:
-        return set(map(as_member, parts[0]))
-
-
-class ColumnarCountDistinct:
-    """Accumulator: the different values, ascending."""
-
     def __init__(self, column: str, kind: pa.DataType) -> None:
         self.columns: Parts = (("values", pa.list_(kind)),)
+        self.parts: Parts = self.columns
         self._column = column
         self._kind = kind
 

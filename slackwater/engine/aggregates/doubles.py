@@ -1,18 +1,22 @@
 """`sum` and `mean` of floats: the exact sum of all values, rounded once, when a window fires.
 
-The columnar form adds limbs of a fixed-point number, where `exact_sums` adds one value at a time. NaN and the
-infinities are counted apart.
+Every finite double is an integer multiple of 2**-1074, so a sum is one long integer in that unit, in limbs:
+
+    0.1 + 0.2 + -0.3   as doubles, left to right   5.551115123125783e-17
+                       as doubles, right to left   2.7755575615628914e-17
+                       as an exact sum             2.7755575615628914e-17   in any order
+
+NaN and the infinities are counted apart. Parked are a readable double, the exact sum in binary, and the
+count.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.engine.aggregates import exact_sums
-from slackwater.engine.aggregates.accumulator import Columns, Part, Parts, SumAndCount
+from slackwater.engine.aggregates.bound_aggregate import Columns, Parts
 from slackwater.engine.aggregates.count import count_values, running_sum
 from slackwater.engine.aggregates.limb_columns import (
     decode_exact,
@@ -24,49 +28,10 @@ from slackwater.windowing.columnar.arrays import limbs
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import Groups, sum_of_groups
 
-
-class _DoubleSum(SumAndCount):
-    """Accumulator: (count, ExactSum); parked as a readable double, the exact sum in binary, and the count."""
-
-    zero = exact_sums.ZERO
-    parts: tuple[Part, ...] = (("sum", pa.float64()), ("sum_exact", pa.binary()), ("count", pa.int64()))
-
-    def add(self, accumulator: tuple[int, Any], value: float) -> tuple[int, Any]:
-        return (accumulator[0] + 1, exact_sums.add(accumulator[1], value))
-
-    def merge(self, a: tuple[int, Any], b: tuple[int, Any]) -> tuple[int, Any]:
-        return (a[0] + b[0], exact_sums.merge(a[1], b[1]))
-
-    def encode(self, accumulator: tuple[int, Any]) -> tuple[float, bytes, int]:
-        count, total = accumulator
-        return (exact_sums.round_sum(total), exact_sums.encode(total), count)
-
-    def decode(self, parts: Sequence[Any]) -> tuple[int, Any]:
-        return (int(parts[2]), exact_sums.decode(parts[1]))
-
-
-class DoubleSum(_DoubleSum):
-    """Sum of a float column, rounded once at a firing."""
-
-    result_type = pa.float64()
-
-    def result(self, accumulator: tuple[int, Any]) -> float | None:
-        return exact_sums.round_sum(accumulator[1]) if accumulator[0] else None
-
-
-class DoubleMean(_DoubleSum):
-    """Mean of a float column: the exact quotient, rounded once."""
-
-    result_type = pa.float64()
-
-    def result(self, accumulator: tuple[int, Any]) -> float | None:
-        return exact_sums.round_sum(accumulator[1], accumulator[0]) if accumulator[0] else None
-
-
 _SPECIALS = ("nan", "positive_infinity", "negative_infinity")
 
 
-class ColumnarDouble:
+class DoubleSum:
     """Sum or mean of a float column. Accumulator: the base and the limbs of the sum as 64-bit words, equally
     many in all rows of one partial; the count of each special value; the count of all values.
     """
@@ -76,6 +41,8 @@ class ColumnarDouble:
         *((name, pa.int64()) for name in _SPECIALS),
         ("count", pa.int64()),
     )
+    parts: Parts = (("sum", pa.float64()), ("sum_exact", pa.binary()), ("count", pa.int64()))
+    result_type = pa.float64()
 
     def __init__(self, column: str, is_mean: bool) -> None:
         self._column = column

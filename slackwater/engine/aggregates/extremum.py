@@ -2,15 +2,14 @@
 number, -0.0 is 0.0, and text is ordered by code points.
 """
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.engine.aggregates.accumulator import Columns, Part, Parts
+from slackwater.engine.aggregates.bound_aggregate import Columns, Parts
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.arrays.groups import (
     Groups,
@@ -77,46 +76,13 @@ def _ordinals_by_rank(values: pa.Array, is_valid: Booleans) -> tuple[Longs, Bool
     return ranks[codes], is_valid, back
 
 
-def nan_greatest(value: Any) -> tuple[bool, Any]:
-    """A sort key for which NaN equals NaN and is greater than every number."""
-    return (True, 0) if isinstance(value, float) and math.isnan(value) else (False, value)
-
-
 class Extremum:
-    """The least or greatest value of a column. Accumulator: the value; None before the first."""
-
-    def __init__(self, kind: str, column_type: pa.DataType) -> None:
-        self.parts: tuple[Part, ...] = ((kind, column_type),)
-        self.result_type = column_type
-        self._pick: Callable[..., Any] = min if kind == "min" else max
-
-    def create(self) -> None:
-        return None
-
-    def add(self, accumulator: Any, value: Any) -> Any:
-        return value if accumulator is None else self._pick(accumulator, value, key=nan_greatest)
-
-    def merge(self, a: Any, b: Any) -> Any:
-        return a if b is None else self.add(a, b)
-
-    def result(self, accumulator: Any) -> Any:
-        return accumulator
-
-    def encode(self, accumulator: Any) -> tuple[Any]:
-        return (accumulator,)
-
-    def decode(self, parts: Sequence[Any]) -> Any:
-        return parts[0]
-
-
-_LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-
-
-class ColumnarExtremum:
     """The least or greatest value of a column. Accumulator: the value; null where there is none."""
 
     def __init__(self, column: str, is_least: bool, kind: pa.DataType) -> None:
         self.columns: Parts = (("value", kind),)
+        self.parts: Parts = (("min" if is_least else "max", kind),)
+        self.result_type = kind
         self._column = column
         self._is_least = is_least
         self._kind = kind

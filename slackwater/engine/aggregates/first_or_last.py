@@ -1,18 +1,16 @@
 """`first` and `last`: the value of the row that is first or last by event time or by arrival. Ties are
 decided as among elements: by the order column, then by a hash of the row.
 
-The columnar form compares whole columns, the most significant first, and keeps the best rows of each group.
-Only these are hashed: usually one row in each group, more where times and order column are equal.
+Whole columns are compared, the most significant first, and the best rows of each group are kept. Only these
+are hashed: usually one row in each group, more where times and order column are equal.
 """
 
-import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from slackwater.engine.aggregates.accumulator import Columns, Part, Parts
+from slackwater.engine.aggregates.bound_aggregate import Columns, Parts
 from slackwater.engine.aggregates.extremum import as_ordinals
 from slackwater.engine.rows.columns_read import ARRIVAL, EVENT
 from slackwater.tables.schemas import TIME
@@ -26,94 +24,38 @@ from slackwater.windowing.columnar.arrays.groups import (
 )
 from slackwater.windowing.snapshot import row_digests
 
-RankedValue = tuple[tuple[int, ...], tuple[int, Any], bytes, Any]
-
-
-def order_rank(value: Any) -> tuple[int, Any]:
-    """Sort key of an order column's value: nulls first, NaN last."""
-    if value is None:
-        return (0, None)
-    return (2, None) if isinstance(value, float) and math.isnan(value) else (1, value)
-
-
-class FirstOrLast:
-    """The row with the least or greatest rank. Accumulator: (times in µs, order rank, row hash, value)."""
-
-    def __init__(
-        self,
-        is_last: bool,
-        by_event_time: bool,
-        column_type: pa.DataType,
-        order: tuple[str, pa.DataType] | None,
-        hashed_columns: tuple[str, ...],
-    ) -> None:
-        self.is_last = is_last
-        self.by_event_time = by_event_time
-        self.order_by = None if order is None else order[0]
-        self.hashed_columns = hashed_columns
-        self._times = 2 if by_event_time else 1
-        self._has_order = order is not None
-        times: tuple[Part, ...] = (("event_time", TIME), ("arrival", TIME))[-self._times :]
-        order_part: tuple[Part, ...] = () if order is None else (("order", order[1]),)
-        self.parts: tuple[Part, ...] = (
-            ("value", column_type),
-            *times,
-            *order_part,
-            ("row_hash", pa.binary()),
-        )
-        self.result_type = column_type
-
-    def create(self) -> None:
-        return None
-
-    def add(self, accumulator: RankedValue | None, value: RankedValue) -> RankedValue:
-        return value if accumulator is None else self._pick(accumulator, value)
-
-    def merge(self, a: RankedValue | None, b: RankedValue | None) -> RankedValue | None:
-        return a if b is None else self.add(a, b)
-
-    def _pick(self, a: RankedValue, b: RankedValue) -> RankedValue:
-        # Rows of one rank have equal values: the hash covers every column that the pipeline reads.
-        return b if (a[:3] < b[:3]) == self.is_last else a
-
-    def result(self, accumulator: RankedValue | None) -> Any:
-        return None if accumulator is None else accumulator[3]
-
-    def encode(self, accumulator: RankedValue | None) -> tuple[Any, ...]:
-        if accumulator is None:
-            return (None,) * len(self.parts)
-        times, order, row_hash, value = accumulator
-        return (
-            value,
-            *times,
-            *([math.nan if order[0] == 2 else order[1]] if self._has_order else []),
-            row_hash,
-        )
-
-    def decode(self, parts: Sequence[Any]) -> RankedValue | None:
-        if parts[-1] is None:
-            return None
-        order = order_rank(parts[-2] if self._has_order else None)
-        return (tuple(parts[1 : 1 + self._times]), order, parts[-1], parts[0])
-
-
 _DIGEST = 32  # bytes
 
 
-class ColumnarFirstOrLast:
-    """Accumulator: the parked parts; all of them null where there is no row."""
+class FirstOrLast:
+    """The value of the row with the least or greatest rank. Accumulator: the parked parts; all of them null
+    where there is no row. `order` is (name, type) of the order column, if there is one.
+    """
 
-    def __init__(self, column: str, scalar: FirstOrLast) -> None:
+    def __init__(
+        self,
+        column: str,
+        kind: pa.DataType,
+        *,
+        is_last: bool,
+        by_event_time: bool,
+        order: tuple[str, pa.DataType] | None,
+        hashed_columns: tuple[str, ...],
+    ) -> None:
         self._column = column
-        self._scalar = scalar
-        self.columns: Parts = scalar.parts
+        self._is_last = is_last
+        self._time_columns = (EVENT, ARRIVAL) if by_event_time else (ARRIVAL,)
+        self._order_by = None if order is None else order[0]
+        self._hashed_columns = hashed_columns
+        times = (("event_time", TIME), ("arrival", TIME))[-len(self._time_columns) :]
+        order_part = () if order is None else (("order", order[1]),)
+        self.columns: Parts = (("value", kind), *times, *order_part, ("row_hash", pa.binary()))
+        self.parts = self.columns
+        self.result_type = kind
 
     def partial(self, rows: pa.Table, groups: Groups) -> Columns:
         valid_rows = np.flatnonzero(np.asarray(rows.column(self._column).is_valid()))
-        keys = [
-            rows.column(name).to_numpy()
-            for name in ([EVENT, ARRIVAL] if self._scalar.by_event_time else [ARRIVAL])
-        ]
+        keys = [rows.column(name).to_numpy() for name in self._time_columns]
         # Only the best rows of each group by times and order column remain; if these are several, `combine`
         # decides by their hashes.
         best_rows = self._best([*keys, *self._order_keys(self._order_column(rows))], valid_rows, groups)
@@ -122,7 +64,7 @@ class ColumnarFirstOrLast:
         )
 
     def _order_column(self, rows: pa.Table) -> pa.Array | None:
-        return None if self._scalar.order_by is None else rows.column(self._scalar.order_by).combine_chunks()
+        return None if self._order_by is None else rows.column(self._order_by).combine_chunks()
 
     def _order_keys(self, order: pa.Array | None) -> list[Longs]:
         if order is None:
@@ -133,16 +75,16 @@ class ColumnarFirstOrLast:
     def _parts_of(self, rows: pa.Table) -> Columns:
         columns = {
             name: rows.column(name).combine_chunks()
-            for name in (self._column, self._scalar.order_by)
+            for name in (self._column, self._order_by)
             if name is not None
         }
         parts = {
             "value": columns[self._column],
             "event_time": _time(rows, EVENT),
             "arrival": _time(rows, ARRIVAL),
-            "order": columns.get(self._scalar.order_by or ""),
+            "order": columns.get(self._order_by or ""),
             "row_hash": pa.array(
-                row_digests(rows.select(self._scalar.hashed_columns), self._scalar.hashed_columns),
+                row_digests(rows.select(self._hashed_columns), self._hashed_columns),
                 pa.binary(),
             ),
         }
@@ -164,7 +106,7 @@ class ColumnarFirstOrLast:
 
     def _best(self, keys: Sequence[Longs], rows: Longs, groups: Groups) -> Longs:
         """The first or last of `rows` in each group by `keys`, most significant first; equal rows stay."""
-        best_of = greatest_of_groups if self._scalar.is_last else least_of_groups
+        best_of = greatest_of_groups if self._is_last else least_of_groups
         for key in keys:
             values, codes = key[rows], groups.codes[rows]
             rows = rows[values == best_of(values, Groups(codes, groups.size))[codes]]
@@ -176,7 +118,7 @@ class ColumnarFirstOrLast:
         places = self._places_of(accumulators, valid_rows)
         count = len(valid_rows) + 1
         ranks = np.zeros(rows, np.int64)  # 0: no row yet
-        ranks[valid_rows] = places + 1 if self._scalar.is_last else count - 1 - places
+        ranks[valid_rows] = places + 1 if self._is_last else count - 1 - places
         floors = run_numbers(starts, rows) * count
         best = np.maximum.accumulate(ranks + floors) - floors if rows else ranks
         row_of = np.full(count, -1, np.int64)

@@ -1,140 +1,27 @@
 """`sum` and `mean` of integers and decimals: exact, and checked against the range of the result type when a
 window fires.
 
-In the columnar form each sum is two or three signed digits of 64 bits; in most sums all but the lowest are
-zero.
+Each sum is two or three signed digits of 64 bits; in most sums all but the lowest are zero.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.engine.aggregates.accumulator import (
-    Columns,
-    OverflowAtRow,
-    Part,
-    Parts,
-    ResultOverflow,
-    SumAndCount,
-)
+from slackwater.engine.aggregates.bound_aggregate import Columns, OverflowAtRow, Parts, ResultOverflow
 from slackwater.engine.aggregates.count import count_values, running_sum
 from slackwater.engine.aggregates.limb_columns import decode_integers, encode_integers
 from slackwater.windowing.columnar.arrays import limbs
-from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
+from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import Groups, bounds_of, sum_of_groups
 
-LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 WIDE = pa.decimal128(38, 0)
-
-
 _TOO_WIDE = 10**38
-
-
-class _IntegerSums(SumAndCount):
-    """Accumulator: (count, sum); parked as a decimal(38, 0), which has 128 bits, and the count."""
-
-    zero = 0
-    parts: tuple[Part, ...] = (("sum", WIDE), ("count", pa.int64()))
-
-    def encode(self, accumulator: tuple[int, int]) -> tuple[Decimal, int]:
-        return (Decimal(accumulator[1]), accumulator[0])
-
-    def decode(self, parts: Sequence[Any]) -> tuple[int, int]:
-        return (int(parts[1]), int(parts[0]))
-
-
-class IntegerSum(_IntegerSums):
-    """Sum of an integer column as bigint, checked at a firing."""
-
-    result_type = pa.int64()
-
-    def result(self, accumulator: tuple[int, int]) -> int | None:
-        count, total = accumulator
-        if not LONG_MIN <= total <= LONG_MAX:
-            raise ResultOverflow(f"the sum {total} does not fit bigint; sum a decimal column instead")
-        return total if count else None
-
-
-class IntegerMean(_IntegerSums):
-    result_type = pa.float64()
-
-    def result(self, accumulator: tuple[int, int]) -> float | None:
-        count, total = accumulator
-        return total / count if count else None
-
-
-class _DecimalSums(SumAndCount):
-    """Accumulator: (count, sum in units of the last digit); parked as a readable decimal, which is null while
-    the sum has more than 38 digits, the sum in binary, and the count.
-    """
-
-    zero = 0
-
-    def __init__(self, scale: int) -> None:
-        self.scale = scale
-        self.parts: tuple[Part, ...] = (
-            ("sum", pa.decimal128(38, scale)),
-            ("sum_exact", pa.binary()),
-            ("count", pa.int64()),
-        )
-
-    def add(self, accumulator: tuple[int, int], value: Decimal) -> tuple[int, int]:
-        return (accumulator[0] + 1, accumulator[1] + to_units(value, self.scale))
-
-    def encode(self, accumulator: tuple[int, int]) -> tuple[Decimal | None, bytes, int]:
-        count, total = accumulator
-        exact = total.to_bytes(total.bit_length() // 8 + 1, "big", signed=True)
-        return (from_units(total, self.scale) if abs(total) < _TOO_WIDE else None, exact, count)
-
-    def decode(self, parts: Sequence[Any]) -> tuple[int, int]:
-        return (int(parts[2]), int.from_bytes(parts[1], "big", signed=True))
-
-
-class DecimalSum(_DecimalSums):
-    """Sum of a decimal column as decimal(38, scale), checked at a firing."""
-
-    def __init__(self, scale: int) -> None:
-        super().__init__(scale)
-        self.result_type = pa.decimal128(38, scale)
-
-    def result(self, accumulator: tuple[int, int]) -> Decimal | None:
-        count, total = accumulator
-        if abs(total) >= _TOO_WIDE:
-            raise ResultOverflow(
-                f"the sum has more than 38 digits and does not fit decimal(38, {self.scale}); "
-                "select its mean, or sum a float column instead"
-            )
-        return from_units(total, self.scale) if count else None
-
-
-class DecimalMean(_DecimalSums):
-    result_type = pa.float64()
-
-    def result(self, accumulator: tuple[int, int]) -> float | None:
-        count, total = accumulator
-        return total / (count * 10**self.scale) if count else None
-
-
-def to_units(value: Decimal, scale: int) -> int:
-    """`value` in units of the digit at `scale`, without decimal contexts, which round at 28 digits."""
-    sign, digits, exponent = value.as_tuple()
-    assert isinstance(exponent, int)
-    number = int("".join(map(str, digits))) * 10 ** (exponent + scale)
-    return -number if sign else number
-
-
-def from_units(number: int, scale: int) -> Decimal:
-    return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))
-
-
 _LONG = 1 << 63
-
-
 _DOUBLE = 1 << 53
 
 
@@ -208,8 +95,17 @@ def _where(values: pa.Array, counts: Longs) -> pa.Array:
     return pc.if_else(pa.array(counts > 0), values, pa.scalar(None, values.type))
 
 
-class ColumnarInteger(_DigitSums):
+class IntegerSum(_DigitSums):
+    """Sum of an integer column as bigint, or its mean; parked as a decimal(38, 0), which has 128 bits, and
+    the count.
+    """
+
     digits = 2
+    parts: Parts = (("sum", WIDE), ("count", pa.int64()))
+
+    def __init__(self, column: str, is_mean: bool) -> None:
+        super().__init__(column, is_mean)
+        self.result_type = pa.float64() if is_mean else pa.int64()
 
     def _digits_of(self, values: pa.Array) -> list[Longs]:
         return [values.cast(pa.int64()).to_numpy()]
@@ -220,10 +116,10 @@ class ColumnarInteger(_DigitSums):
             return _where(pa.array(self._means(low, high, counts)), counts)
         if high.any():
             row = int(np.flatnonzero(high)[0])
-            try:
-                IntegerSum().result((int(counts[row]), int(low[row]) + (int(high[row]) << 64)))
-            except ArithmeticError as error:
-                raise OverflowAtRow(row, error) from error
+            total = _integer([low, high], row)
+            raise OverflowAtRow(
+                row, ResultOverflow(f"the sum {total} does not fit bigint; sum a decimal column instead")
+            )
         return _where(pa.array(low), counts)
 
     def _means(self, low: Longs, high: Longs, counts: Longs) -> Any:
@@ -250,15 +146,19 @@ def decimal_digits(decimals: pa.Array) -> tuple[Longs, Longs]:
     return low, words[:, 1] + (low < 0)
 
 
-class ColumnarDecimal(_DigitSums):
-    """Sum or mean of a decimal column: integers of its last digit."""
+class DecimalSum(_DigitSums):
+    """Sum of a decimal column as decimal(38, scale), or its mean, from integers of its last digit; parked as
+    a readable decimal, which is null while the sum has more than 38 digits, the sum in binary, and the count.
+    """
 
     digits = 3
 
     def __init__(self, column: str, is_mean: bool, scale: int) -> None:
         super().__init__(column, is_mean)
         self._scale = scale
-        self._scalar = DecimalSum(scale)
+        self._readable_type = pa.decimal128(38, scale)
+        self.parts: Parts = (("sum", self._readable_type), ("sum_exact", pa.binary()), ("count", pa.int64()))
+        self.result_type = pa.float64() if is_mean else self._readable_type
 
     def _digits_of(self, values: pa.Array) -> list[Longs]:
         low, high = decimal_digits(values.cast(pa.decimal128(38, self._scale)))
@@ -269,20 +169,20 @@ class ColumnarDecimal(_DigitSums):
         if self._is_mean:
             divisors: list[Longs | int] = [np.maximum(counts, 1), *powers_of_ten(self._scale)]
             return _where(pa.array(limbs.to_doubles(limbs.from_digits(digits), 0, divisors)), counts)
-        for row in np.flatnonzero(_may_be_too_wide(digits)).tolist():
-            try:
-                self._scalar.result((int(counts[row]), _integer(digits, row)))
-            except ArithmeticError as error:
-                raise OverflowAtRow(row, error) from error
+        for row in _wide_rows(digits):
+            error = ResultOverflow(
+                f"the sum has more than 38 digits and does not fit decimal(38, {self._scale}); "
+                "select its mean, or sum a float column instead"
+            )
+            raise OverflowAtRow(row, error)
         return _where(_decimals(digits, self._scale), counts)
 
     def encode(self, accumulators: Columns) -> Columns:
         digits, _ = self._numbers(accumulators)
         is_wide = np.zeros(len(digits[0]), np.bool_)
-        for row in np.flatnonzero(_may_be_too_wide(digits)).tolist():
-            is_wide[row] = self._scalar.encode((0, _integer(digits, row)))[0] is None
+        is_wide[_wide_rows(digits)] = True
         readable = pc.if_else(
-            pa.array(is_wide), pa.scalar(None, self._scalar.result_type), _decimals(digits, self._scale)
+            pa.array(is_wide), pa.scalar(None, self._readable_type), _decimals(digits, self._scale)
         )
         return [readable, encode_integers(limbs.from_digits(digits)), accumulators[-1]]
 
@@ -301,10 +201,11 @@ def _decimals(digits: list[Longs], scale: int) -> pa.Array:
     return pa.Array.from_buffers(pa.decimal128(38, scale), len(words), [None, pa.py_buffer(words)])
 
 
-def _may_be_too_wide(digits: list[Longs]) -> Booleans:
-    """Whether each sum may have more than 38 decimal digits; true for all that do, and for some others."""
-    limit = 10**38 >> 64
-    return (digits[1] >= limit) | (digits[1] <= -limit) | (digits[2] != 0)
+def _wide_rows(digits: list[Longs]) -> list[int]:
+    """The rows whose sums have more than 38 decimal digits, ascending."""
+    limit = _TOO_WIDE >> 64
+    candidates = np.flatnonzero((digits[1] >= limit) | (digits[1] <= -limit) | (digits[2] != 0))
+    return [row for row in candidates.tolist() if abs(_integer(digits, row)) >= _TOO_WIDE]
 
 
 def _integer(digits: list[Longs], row: int) -> int:

@@ -41,7 +41,10 @@ def unpack_limbs(column: pa.Array) -> tuple[Longs, int]:
 
 
 def encode_exact(numbers: Longs, exponent: int, specials: Longs) -> pa.Array:
-    """`exact_sums.encode` of numbers · 2^exponent, which are all integers, and special values."""
+    """Canonical bytes of each number · 2^exponent, which are all integers: one byte of special values (NaN 1,
+    +inf 2, -inf 4), two (big-endian) with the number of trailing zero bits, then the number without these,
+    big-endian, in the shortest two's complement.
+    """
     zeros = limbs.trailing_zeros(numbers)
     places = np.where((numbers != 0).any(axis=1), zeros + exponent, 0)
     heads = np.stack([specials, places >> 8, places & 255], axis=1).astype(np.uint8)

@@ -1,18 +1,23 @@
 """The operands of a `select`: for each aggregate and row the value that is added, with its rank for `first`
-and `last`; None where nothing is. Nulls and conditions are decided here, for all rows of a range at once.
+and `last`; None where nothing is. A window with an evictor keeps and parks them with its elements, of which
+any may be taken out again.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from slackwater.engine.aggregates.first_or_last import order_rank
+from slackwater.engine.aggregates.arrow_accumulators import ArrowAccumulators
+from slackwater.engine.aggregates.binding import ConditionalAggregate
+from slackwater.engine.aggregates.bound_aggregate import BoundAggregate, Columns
 from slackwater.engine.expressions import bind_condition, rows_that_meet
 from slackwater.engine.rows.columns_read import ARRIVAL, EVENT, columns_read
-from slackwater.engine.rows.python_values import to_python
+from slackwater.engine.rows.python_values import to_arrow, to_python
 from slackwater.pipelines import Aggregate, Pipeline
+from slackwater.windowing.columnar.arrays.groups import Groups
 from slackwater.windowing.snapshot import row_digests
 
 
@@ -32,6 +37,43 @@ def operands(pipeline: Pipeline, elements: pa.Table) -> list[Sequence[Any] | Non
             values = _with_ranks(aggregate, values, ranks)
         columns.append(values)
     return columns
+
+
+def accumulate_operands(
+    pipeline: Pipeline,
+    aggregates: Mapping[str, BoundAggregate],
+    types: Mapping[str, pa.DataType],
+    operands_of_rows: Sequence[Sequence[Any]],
+) -> ArrowAccumulators:
+    """The accumulators of elements, one row for each tuple of operands; `types` are the source's."""
+    size = len(operands_of_rows)
+    columns = []
+    for number, (name, aggregate) in enumerate(aggregates.items()):
+        declared = pipeline.select[name]
+        values = [operands_of_row[number] for operands_of_row in operands_of_rows]
+        if declared.column is None and declared.where is None:
+            values = [True] * size
+        places = np.array([place for place, value in enumerate(values) if value is not None], np.int64)
+        values = [value for value in values if value is not None]
+        bound = aggregate.unconditional if isinstance(aggregate, ConditionalAggregate) else aggregate
+        columns.append(_accumulate(declared, bound, types, values, Groups(places, size)))
+    return ArrowAccumulators.of(tuple(aggregates.values()), columns, size)
+
+
+def _accumulate(
+    declared: Aggregate,
+    bound: BoundAggregate,
+    types: Mapping[str, pa.DataType],
+    values: Sequence[Any],
+    groups: Groups,
+) -> Columns:
+    if declared.by is not None:
+        return bound.combine(_ranked_values(bound, values), groups)
+    column = declared.column or ""
+    # Values that are counted may be of any type; it is enough that they are there.
+    is_counted = declared.kind == "count"
+    array = pa.array([True] * len(values)) if is_counted else to_arrow(values, types[column])
+    return bound.partial(pa.table({column: array}), groups)
 
 
 def _only(is_chosen: Any, values: list[Any] | None) -> list[Any]:
@@ -54,7 +96,25 @@ def _ranks(pipeline: Pipeline, elements: pa.Table) -> dict[str, list[Any]]:
     }
 
 
+def order_rank(value: Any) -> tuple[int, Any]:
+    """Sort key of an order column's value: nulls first, NaN last."""
+    if value is None:
+        return (0, None)
+    return (2, None) if isinstance(value, float) and math.isnan(value) else (1, value)
+
+
 def _with_ranks(aggregate: Aggregate, values: list[Any], ranks: dict[str, list[Any]]) -> list[Any]:
     times = [ranks["event_time"], ranks["arrival"]] if aggregate.by == "event_time" else [ranks["arrival"]]
     rows = zip(values, zip(*times, strict=True), ranks["order"], ranks["hash"], strict=True)
     return [None if value is None else (time, order, digest, value) for value, time, order, digest in rows]
+
+
+def _ranked_values(bound: BoundAggregate, values: Sequence[Any]) -> Columns:
+    """The accumulators of `first` or `last` of single elements, from what `_with_ranks` makes."""
+    has_order = any(name == "order" for name, _ in bound.columns)
+    rows = [
+        (value, *times, *([math.nan if order[0] == 2 else order[1]] if has_order else []), digest)
+        for times, order, digest, value in values
+    ]
+    columns = list(zip(*rows, strict=True)) or [()] * len(bound.columns)
+    return [to_arrow(column, kind) for column, (_, kind) in zip(columns, bound.columns, strict=True)]

@@ -1,4 +1,4 @@
-"""The columnar base of both sketches: for each window a map from small integers (registers or buckets) to
+"""The base of both sketches: for each window a map from small integers (registers or buckets) to
 integers."""
 
 from abc import ABC, abstractmethod
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 import pyarrow as pa
 
-from slackwater.engine.aggregates.accumulator import Columns, Parts, build_lists, flatten_lists
+from slackwater.engine.aggregates.bound_aggregate import Columns, Parts, build_lists, flatten_lists
 from slackwater.windowing.columnar.arrays import maps
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import Groups

@@ -5,38 +5,23 @@ not in the accumulator, so it is unknown, and whatever is merged into it makes i
     window        e1  e2        e3             fires: n = 3, most = null
     a later one                 e4  e5         fires: n = 2, most = that of e4 and e5
 
-Both forms of an aggregate are wrapped only where a parked window has an unknown accumulator. Which of its
-accumulators are unknown stands in the column `contents` of `window_state`; their typed columns are null.
+An aggregate is wrapped only where a parked window has an unknown accumulator. Which of its accumulators are
+unknown stands in the column `contents` of `window_state`; their typed columns are null.
 """
 
 import json
 from collections.abc import Iterable, Sequence
-from enum import Enum
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.engine.aggregates.accumulator import (
-    Accumulator,
-    ColumnarAggregate,
-    Columns,
-    OverflowAtRow,
-)
+from slackwater.engine.aggregates.bound_aggregate import BoundAggregate, Columns, OverflowAtRow
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.arrays.groups import Groups, run_numbers
 
 _KEY: Final = "unknown"
-
-
-class _Unknown(Enum):
-    """The accumulator of elements that are not all known; an enum, to be one object per process."""
-
-    UNKNOWN = "unknown"
-
-
-UNKNOWN: Final = _Unknown.UNKNOWN
 
 
 def text_of_unknown(results: Iterable[str]) -> str | None:
@@ -49,40 +34,17 @@ def unknown_in(text: str | None) -> frozenset[str]:
     return frozenset() if text is None else frozenset(json.loads(text)[_KEY])
 
 
-class UnknowableAccumulator:
-    """An accumulator that may be unknown; see `Accumulator`."""
-
-    def __init__(self, accumulator: Accumulator) -> None:
-        self._accumulator = accumulator
-        self.parts = accumulator.parts
-        self.result_type = accumulator.result_type
-        self.create = accumulator.create
-
-    def add(self, accumulator: Any, value: Any) -> Any:
-        return UNKNOWN if accumulator is UNKNOWN else self._accumulator.add(accumulator, value)
-
-    def merge(self, a: Any, b: Any) -> Any:
-        return UNKNOWN if a is UNKNOWN or b is UNKNOWN else self._accumulator.merge(a, b)
-
-    def result(self, accumulator: Any) -> Any:
-        return None if accumulator is UNKNOWN else self._accumulator.result(accumulator)
-
-    def encode(self, accumulator: Any) -> tuple[Any, ...]:
-        return (None,) * len(self.parts) if accumulator is UNKNOWN else self._accumulator.encode(accumulator)
-
-    def decode(self, parts: Sequence[Any]) -> Any:
-        return self._accumulator.decode(parts)
-
-
-class UnknowableColumns:
+class UnknowableAggregate:
     """An aggregate on whole columns that may be unknown in some rows: one more column says where, and the
-    others have no meaning there. `no_elements` is its accumulator of no elements, one row.
+    others have no meaning there. `no_rows` are elements without a row.
     """
 
-    def __init__(self, aggregate: ColumnarAggregate, no_elements: Columns) -> None:
+    def __init__(self, aggregate: BoundAggregate, no_rows: pa.Table) -> None:
         self._aggregate = aggregate
-        self._no_elements = no_elements
+        self._no_elements = aggregate.partial(no_rows, Groups(np.zeros(0, np.int64), 1))
         self.columns = (*aggregate.columns, (_KEY, pa.bool_()))
+        self.parts = aggregate.parts
+        self.result_type = aggregate.result_type
 
     def partial(self, rows: pa.Table, groups: Groups) -> Columns:
         return [*self._aggregate.partial(rows, groups), none_unknown(groups.size)]

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from slackwater.engine.aggregates import bind_columnar, bind_select
+from slackwater.engine.aggregates import bind_select
 from slackwater.engine.columnar.families import BatchElements, Family, LateRows, Part, Setting
 from slackwater.engine.columnar.firing import late_table
 from slackwater.engine.columnar.range import RangeMerge
@@ -51,7 +51,7 @@ LATE, QUARANTINE = "late_events", "quarantine"
 
 
 class ColumnarEngine:
-    """Runs pipelines whose windows and aggregates have a columnar form; the planner gives it no others."""
+    """Runs pipelines whose windows have a columnar form; the planner gives it no others."""
 
     name = "columnar"
     aggregates_first = True
@@ -70,17 +70,10 @@ class ColumnarEngine:
 
 def setting_of(replay: Replay) -> Setting:
     types = {field.name: field.type for field in replay.schema}
-    forms, widths = [], []
-    for name, accumulator in bind_select(replay.pipeline, types).items():
-        form = bind_columnar(accumulator, replay.pipeline.select[name], types)
-        assert form is not None, f"the planner gave {name!r} to an engine that has no form of it"
-        forms.append(form)
-        widths.append(len(accumulator.parts))
     return Setting(
         pipeline=replay.pipeline,
         shape=replay.shape,
-        aggregates=tuple(forms),
-        widths=tuple(widths),
+        aggregates=tuple(bind_select(replay.pipeline, types).values()),
         timeline=replay.timeline,
         source_columns=columns_read(replay.pipeline, replay.schema.names),
     )

@@ -10,8 +10,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from slackwater.engine.aggregates import ColumnarAggregate
-from slackwater.engine.columnar.accumulators import ArrowAccumulators
+from slackwater.engine.aggregates import ArrowAccumulators, BoundAggregate
 from slackwater.engine.rows.carried_timeline import CarriedTimeline
 from slackwater.engine.rows.columns_read import ARRIVAL, EVENT, KEY_NUMBER
 from slackwater.engine.rows.element_order import in_order
@@ -32,16 +31,19 @@ DOUBTFUL: Final = "doubtful"  # part: elements that may be late, with all column
 
 @dataclass(frozen=True)
 class Setting:
-    """One pipeline and one slice, as a family needs them. `widths` are how many of `shape.parts` each
-    aggregate has; rows that are not aggregated on the map side travel with `source_columns`.
+    """One pipeline and one slice, as a family needs them. `aggregates` are in the order of the `select`; rows
+    that are not aggregated on the map side travel with `source_columns`.
     """
 
     pipeline: Pipeline
     shape: Shape
-    aggregates: tuple[ColumnarAggregate, ...]
-    widths: tuple[int, ...]
+    aggregates: tuple[BoundAggregate, ...]
     timeline: Timeline
     source_columns: tuple[str, ...]
+
+    @property
+    def aggregates_by_result(self) -> dict[str, BoundAggregate]:
+        return dict(zip(self.pipeline.select, self.aggregates, strict=True))
 
     @property
     def purges(self) -> bool:

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slackwater.engine.aggregates import Columns, OverflowAtRow
-from slackwater.engine.columnar.accumulators import ArrowAccumulators
+from slackwater.engine.aggregates import ArrowAccumulators, OverflowAtRow
 from slackwater.engine.columnar.arrow_columns import constant, times, values_of_keys, watermarks
 from slackwater.engine.columnar.families import LateRows, Setting
 from slackwater.engine.rows.columns_read import ARRIVAL, EVENT
@@ -52,7 +51,7 @@ def _pane_table(
     if kind is PaneKind.WITHDRAWN:
         results = [pa.nulls(rows, kind_of_result) for _, kind_of_result in shape.results]
     else:
-        results = _results(firings, accumulators, setting)
+        results = _results(firings, accumulators)
     label = "count" if setting.windows_are_global else LABELS[kind]
     return pa.table(
         {
@@ -79,19 +78,13 @@ def columns_of_firings(firings: Firings, distinct: pa.Table, setting: Setting) -
     }
 
 
-def _results(firings: Firings, accumulators: ArrowAccumulators, setting: Setting) -> Columns:
-    results = []
-    shown = accumulators.take(firings.contents)
-    for name, aggregate, columns in zip(
-        setting.pipeline.select, shown.aggregates, shown.columns, strict=True
-    ):
-        try:
-            results.append(aggregate.results(columns))
-        except OverflowAtRow as failure:
-            key, start, end = (int(column[failure.row]) for column in firings[:3])
-            window = GLOBAL_WINDOW if start == NO_TIME else TimeWindow(start, end)
-            raise FailedFiring(name, key, window, failure.error) from failure.error
-    return results
+def _results(firings: Firings, accumulators: ArrowAccumulators) -> list[pa.Array]:
+    try:
+        return accumulators.take(firings.contents).results()
+    except OverflowAtRow as failure:
+        key, start, end = (int(column[failure.row]) for column in firings[:3])
+        window = GLOBAL_WINDOW if start == NO_TIME else TimeWindow(start, end)
+        raise FailedFiring(key, window, failure.error) from failure.error
 
 
 def late_table(
@@ -117,8 +110,8 @@ def late_table(
 class FailedFiring(Exception):
     """A firing has no result; the engine, which knows the key of its number, raises `error_of_key`."""
 
-    def __init__(self, result: str, key: int, window: Window, error: Exception) -> None:
-        super().__init__(result, key, window, error)
+    def __init__(self, key: int, window: Window, error: Exception) -> None:
+        super().__init__(key, window, error)
         self.key = key
         self.window = window
         self.error = error

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from slackwater.engine.columnar.accumulators import ArrowAccumulators
+from slackwater.engine.aggregates import ArrowAccumulators
 from slackwater.engine.columnar.families import (
     A,
     BatchElements,

@@ -13,8 +13,7 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from slackwater.engine.aggregates import UnknowableColumns, none_unknown
-from slackwater.engine.columnar.accumulators import ArrowAccumulators
+from slackwater.engine.aggregates import ArrowAccumulators, UnknowableAggregate, none_unknown
 from slackwater.engine.columnar.families import (
     DOUBTFUL,
     BatchElements,
@@ -55,7 +54,6 @@ from slackwater.engine.rows.keys import Keys
 from slackwater.engine.transport.packing import unpack_all
 from slackwater.tables.schemas import table_schemas
 from slackwater.windowing.columnar.accumulators import Accumulators
-from slackwater.windowing.columnar.arrays.groups import Groups
 from slackwater.windowing.columnar.kernels import SliceResult
 from slackwater.windowing.columnar.window_columns import OpenWindows, PaneKind
 from slackwater.windowing.snapshot import ContentHash
@@ -198,9 +196,7 @@ class _PartMerge:
         setting, no_rows = self.family.setting, self._no_elements()
         sent_names = accumulator_names(setting)
         aggregates = tuple(
-            UnknowableColumns(aggregate, aggregate.partial(no_rows, Groups(np.zeros(0, np.int64), 1)))
-            if name in results
-            else aggregate
+            UnknowableAggregate(aggregate, no_rows) if name in results else aggregate
             for name, aggregate in zip(setting.pipeline.select, setting.aggregates, strict=True)
         )
         setting = dataclasses.replace(setting, aggregates=aggregates)

@@ -11,8 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.engine.aggregates import UnknowableColumns, text_of_unknown, unknown_in
-from slackwater.engine.columnar.accumulators import ArrowAccumulators
+from slackwater.engine.aggregates import (
+    ArrowAccumulators,
+    parked_parts,
+    read_accumulators,
+    texts_of_unknown,
+)
 from slackwater.engine.columnar.arrow_columns import constant, times, times_in_ms, values_of_keys
 from slackwater.engine.columnar.families import Part, Setting
 from slackwater.engine.replaying.snapshot_rows import NO_CONTENTS as NO_CONTENTS_TEXT
@@ -51,7 +55,7 @@ def read_windows(
     if trigger_state is not None:
         triggers = read_trigger_texts(trigger_state, rows.column("trigger_state"), windows)
     with_contents = rows.filter(pa.array(has_contents))
-    accumulators = _read_accumulators(with_contents, setting, added_results)
+    accumulators = read_accumulators(with_contents, setting.aggregates_by_result, added_results)
     if not has_contents.all():
         places = np.maximum(np.cumsum(has_contents) - 1, 0)
         indices = pa.array(places, mask=~has_contents)
@@ -75,44 +79,6 @@ def read_open_windows(parked_part: Part, has_contents: Booleans) -> OpenWindows:
     )
 
 
-def _read_accumulators(rows: pa.Table, setting: Setting, added_results: frozenset[str]) -> ArrowAccumulators:
-    names, first = [name for name, _ in setting.shape.parts], 0
-    columns = []
-    for result, aggregate, width in zip(
-        setting.pipeline.select, setting.aggregates, setting.widths, strict=True
-    ):
-        parts = [rows.column(name).combine_chunks() for name in names[first : first + width]]
-        if isinstance(aggregate, UnknowableColumns):
-            columns.append(aggregate.decode_unless(_are_unknown(result, rows, added_results), parts))
-        else:
-            columns.append(aggregate.decode(parts))
-        first += width
-    return ArrowAccumulators.of(setting.aggregates, columns, rows.num_rows)
-
-
-def _are_unknown(result: str, rows: pa.Table, added_results: frozenset[str]) -> Booleans:
-    if result in added_results:
-        return np.ones(rows.num_rows, np.bool_)
-    texts = rows.column("contents").combine_chunks().dictionary_encode()
-    has_unknown = np.array([result in unknown_in(text) for text in texts.dictionary.to_pylist()], np.bool_)
-    return np.append(has_unknown, False)[texts.indices.fill_null(len(has_unknown)).to_numpy()]
-
-
-def _contents_texts(accumulators: ArrowAccumulators, setting: Setting) -> pa.Array:
-    names, masks = [], []
-    for result, aggregate, columns in zip(
-        setting.pipeline.select, accumulators.aggregates, accumulators.columns, strict=True
-    ):
-        if isinstance(aggregate, UnknowableColumns):
-            names.append(result)
-            masks.append(aggregate.are_unknown(columns))
-    if not names or not accumulators.size:
-        return constant(None, accumulators.size, pa.string())
-    sets, places = np.unique(np.column_stack(masks), axis=0, return_inverse=True)
-    texts = [text_of_unknown(name for name, is_in in zip(names, row, strict=True) if is_in) for row in sets]
-    return pa.array(texts, pa.string()).take(pa.array(places.reshape(-1)))
-
-
 def window_table(
     slice_result: SliceResult[ArrowAccumulators],
     distinct: pa.Table,
@@ -123,12 +89,8 @@ def window_table(
     windows = slice_result.windows
     rows, is_empty = len(windows.keys), windows.contents == NO_CONTENTS
     accumulators = slice_result.accumulators.take(windows.contents[~is_empty])
-    parts = [
-        part
-        for aggregate, columns in zip(accumulators.aggregates, accumulators.columns, strict=True)
-        for part in aggregate.encode(columns)
-    ]
-    contents = _contents_texts(accumulators, setting)
+    parts = parked_parts(accumulators)
+    contents = texts_of_unknown(accumulators, setting.aggregates_by_result)
     if is_empty.any():
         indices = pa.array(np.cumsum(~is_empty) - 1, mask=is_empty)
         parts, contents = [part.take(indices) for part in parts], contents.take(indices)

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slackwater.engine.aggregates import SelectFunction
 from slackwater.engine.columnar.arrow_columns import times
 from slackwater.engine.columnar.families import BatchElements, Family, Part, Setting
 from slackwater.engine.columnar.firing import late_table
@@ -63,6 +62,7 @@ from slackwater.engine.rows.keys import Keys
 from slackwater.pipelines.vectorized import VectorizedFunction
 from slackwater.pipelines.windows import window_config
 from slackwater.tables.schemas import side_table, table_schemas
+from slackwater.windowing import AggregateFunction
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.element_lists import ElementLists
 from slackwater.windowing.columnar.kernels import SliceInput, SliceResult, WindowState
@@ -93,12 +93,11 @@ class FunctionRange:
             pipeline=self.pipeline,
             shape=replay.shape,
             aggregates=(),
-            widths=(),
             timeline=replay.timeline,
             source_columns=columns_read.columns_read(self.pipeline, replay.schema.names),
         )
         self.windows = fixed_windows(self.setting)
-        self.config = window_config(self.pipeline, keys.type, SelectFunction([], []))
+        self.config = window_config(self.pipeline, keys.type, AggregateFunction())
         self.fold = fold_of(self.config.contents)
         record: Any = element_class(self.pipeline, replay.schema)
         assert record is not None or self.pipeline.select, "the planner gave it to the operator engine"

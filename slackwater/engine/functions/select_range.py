@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.engine.columnar.accumulators import ArrowAccumulators
+from slackwater.engine.aggregates import ArrowAccumulators, combine_elements
 from slackwater.engine.columnar.engine import setting_of
 from slackwater.engine.columnar.families import Part
 from slackwater.engine.columnar.firing import FailedFiring, pane_tables
@@ -28,7 +28,6 @@ from slackwater.engine.replaying.results import drop_replaced_refires
 from slackwater.engine.replaying.snapshot_rows import NO_CONTENTS, unknown_results
 from slackwater.engine.rows.keys import Keys
 from slackwater.windowing.columnar.arrays.columns import Longs
-from slackwater.windowing.columnar.contents import combine_lists
 from slackwater.windowing.columnar.kernels import SliceResult
 
 
@@ -53,9 +52,11 @@ class SelectRange(TriggerRange):
             is_accepted = np.zeros(rows.num_rows, np.bool_)
             is_accepted[accepted_rows] = True
             rows = rows.filter(pa.array(is_accepted))
-        elements = ArrowAccumulators.from_elements(self.setting.aggregates, rows)
-        accumulators = parked_windows.accumulators.take(has_contents).join([elements])
-        self._accumulators = combine_lists(fired_windows.slice_result.accumulators, accumulators)
+        self._accumulators = combine_elements(
+            fired_windows.slice_result.accumulators,
+            parked_windows.accumulators.take(has_contents),
+            lambda numbers: ArrowAccumulators.from_rows(self.setting.aggregates, rows, numbers),
+        )
         return fired_windows
 
     def _fire(self, fired_windows: FiredWindows, distinct: pa.Table) -> dict[str, pa.Table]:

@@ -113,8 +113,7 @@ class TriggerRange(FunctionRange):
         codec = codec_of_windows(
             self.pipeline,
             self.keys,
-            replace(self.replay.shape, parts=()),  # contents are read and written as columns
-            {},
+            None,  # contents are read and written as columns
             config=self.config,
             element_class=self.record,
         )

@@ -15,7 +15,8 @@ from slackwater.engine.rows.python_values import to_user_values
 from slackwater.pipelines import Pipeline
 from slackwater.pipelines.errors import PipelineError
 
-_OPERANDS: Final = "operands__"  # last of the fields: what the aggregates of a select read
+# Last of the fields under a select: what its aggregates read, if elements are parked, else the row number.
+_OPERANDS: Final = "operands__"
 _AT_ONCE: Final = 1 << 16
 
 
@@ -37,21 +38,13 @@ def element_class(pipeline: Pipeline, source: pa.Schema) -> type | None:
 
 
 class OperatorElements:
-    """The elements of one key-group range; `rows` are their columns, in order of arrival.
-
-    Attributes:
-        operands: for each aggregate the sequence of operands, indexed by an element; None where it has none.
-    """
+    """The elements of one key-group range; `rows` are their columns, in order of arrival."""
 
     def __init__(self, pipeline: Pipeline, rows: pa.Table, element_class: type | None) -> None:
         self._rows = rows
         self._class: Any = element_class
-        self._columns = operands(pipeline, rows)
-        self.operands: list[Any] = self._columns
-        if element_class is not None:
-            self.operands = [
-                None if column is None else _Operand(number) for number, column in enumerate(self._columns)
-            ]
+        self._has_select = bool(pipeline.select)
+        self._operands = operands(pipeline, rows) if pipeline.evictor is not None else []
 
     def values(self) -> Iterator[Any]:
         if self._class is None:
@@ -64,22 +57,11 @@ class OperatorElements:
         columns: list[Iterable[Any]] = [
             to_user_values(rows.column(name)) for name in self._class._fields if name != _OPERANDS
         ]
-        if self._columns:
+        end = start + rows.num_rows
+        if self._operands:
             nulls = [None] * rows.num_rows
-            positions = slice(start, start + rows.num_rows)
-            columns.append(
-                zip(
-                    *(nulls if column is None else column[positions] for column in self._columns), strict=True
-                )
-            )
+            operands_of_rows = [nulls if column is None else column[start:end] for column in self._operands]
+            columns.append(zip(*operands_of_rows, strict=True))
+        elif self._has_select:
+            columns.append(range(start, end))
         return map(self._class._make, zip(*columns, strict=True))
-
-
-class _Operand:
-    """The operands of one aggregate, indexed by elements: each element carries its own in its last field."""
-
-    def __init__(self, position: int) -> None:
-        self._position = position
-
-    def __getitem__(self, element: Any) -> Any:
-        return element[-1][self._position]

@@ -10,7 +10,7 @@ import pyarrow as pa
 from slackwater.engine.operator.emitted_rows import EmittedColumns, EmittedRowError, side_outputs_of
 from slackwater.engine.rows.columns_read import ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE, source_columns
 from slackwater.engine.rows.keys import Keys
-from slackwater.engine.rows.python_values import as_json, to_arrow
+from slackwater.engine.rows.python_values import as_json
 from slackwater.errors import PermanentError
 from slackwater.pipelines import Pipeline
 from slackwater.pipelines.window_columns import own_window_class_of
@@ -46,20 +46,9 @@ class Owners:
 
 
 def pane_rows(
-    panes: Sequence[LoggedPane], owners: "Owners", shape: Shape, output: EmittedColumns
+    panes: Sequence[LoggedPane], results: Sequence[pa.Array], owners: "Owners", shape: Shape
 ) -> pa.Table:
-    """One row for each pane. Its result is the row that a function emitted or, under a `select`, a tuple of
-    the result columns; a withdrawal is null in each column.
-    """
-    results: Sequence[pa.Array]
-    if output.declared_columns:
-        results = output.arrays([pane.result for pane in panes], [(pane.key, pane.window) for pane in panes])
-    else:
-        nothing = (None,) * len(shape.results)
-        values = list(zip(*(pane.result or nothing for pane in panes), strict=True)) or [()] * len(
-            shape.results
-        )
-        results = [to_arrow(column, kind) for column, (_, kind) in zip(values, shape.results, strict=True)]
+    """One row for each pane, with its results by column; a withdrawal is null in each."""
     return pa.table(
         {
             **owners.arrays(panes),

@@ -4,44 +4,45 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from slackwater.engine.aggregates import (
-    Accumulator,
-    SelectFunction,
-    UnknowableAccumulator,
-    bind_select,
-)
+from slackwater.engine.aggregates import OverflowAtRow
 from slackwater.engine.operator.emitted_rows import output_of
 from slackwater.engine.operator.firing import late_rows, pane_rows
 from slackwater.engine.operator.range import RangeWork
+from slackwater.engine.operator.select_contents import SelectContents
 from slackwater.engine.replaying.results import drop_replaced_refires
 from slackwater.engine.replaying.snapshot_codecs import codec_of_windows
 from slackwater.engine.replaying.vectorized_calls import OneFiring, OneFiringOfAll, VectorizedCalls
 from slackwater.pipelines.vectorized import VectorizedFunction
 from slackwater.pipelines.windows import window_config
+from slackwater.windowing import AggregateFunction
+from slackwater.windowing.errors import UserCodeError
 from slackwater.windowing.runtime.key_group_runner import KeyGroupRunner
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
+from slackwater.windowing.runtime.window_log import LoggedPane
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
 from slackwater.windowing.snapshot import SnapshotCodec
 
 
 class WindowRange(RangeWork[KeyGroupRunner]):
     @cached_property
-    def accumulators(self) -> dict[str, Accumulator]:
-        """Of the `select`, by result; those that are unknown in a parked window may be so."""
-        types = {field.name: field.type for field in self.replay.schema}
-        return {
-            name: UnknowableAccumulator(accumulator) if name in self.unknown_results else accumulator
-            for name, accumulator in bind_select(self.pipeline, types).items()
-        }
+    def select_contents(self) -> SelectContents | None:
+        """The contents of windows under a `select`."""
+        if not self.pipeline.select:
+            return None
+        return SelectContents(
+            self.pipeline,
+            {field.name: field.type for field in self.replay.schema},
+            self.rows,
+            elements_are_numbers=self.element_class is None,
+            unknown_results=self.unknown_results,
+            added_results=self.replay.added_results,
+        )
 
     @cached_property
     def config(self) -> WindowOperatorConfig:
-        return window_config(
-            self.pipeline,
-            self.keys.type,
-            SelectFunction(list(self.accumulators.values()), self.elements.operands),
-            self._one_by_one,
-        )
+        contents = self.select_contents
+        select = AggregateFunction() if contents is None else contents.chains
+        return window_config(self.pipeline, self.keys.type, select, self._one_by_one)
 
     @property
     def _one_by_one(self) -> OneFiring | OneFiringOfAll | None:
@@ -54,14 +55,14 @@ class WindowRange(RangeWork[KeyGroupRunner]):
 
     @cached_property
     def codec(self) -> SnapshotCodec:
+        # Under an evictor a window parks its elements.
+        contents = self.select_contents if self.pipeline.evictor is None else None
         return codec_of_windows(
             self.pipeline,
             self.keys,
-            self.replay.shape,
-            self.accumulators,
+            contents,
             config=self.config,
             element_class=self.element_class,
-            added_results=self.replay.added_results,
         )
 
     def make_runner(self, storage: OperatorStorage) -> KeyGroupRunner:
@@ -77,10 +78,26 @@ class WindowRange(RangeWork[KeyGroupRunner]):
         )
 
     def pane_table(self, runner: KeyGroupRunner) -> pa.Table:
-        panes = pane_rows(runner.panes, self.owners, self.replay.shape, output_of(self.pipeline))
+        output = output_of(self.pipeline)
+        if self.select_contents is None:
+            owners = [(pane.key, pane.window) for pane in runner.panes]
+            results = output.arrays([pane.result for pane in runner.panes], owners)
+        else:
+            results = _results(runner.panes, self.select_contents)
+        panes = pane_rows(runner.panes, results, self.owners, self.replay.shape)
         return drop_replaced_refires(panes, self.pipeline)
 
     def late_table(self, runner: KeyGroupRunner) -> pa.Table:
         positions = [item.position for item in runner.late_elements]
         rows = self.rows.take(pa.array(positions, pa.int64()))
         return late_rows(runner.late_elements, rows, self.owners, self.schemas["late_events"])
+
+
+def _results(panes: list[LoggedPane], contents: SelectContents) -> list[pa.Array]:
+    try:
+        return contents.results([pane.result for pane in panes])
+    except OverflowAtRow as failure:
+        pane = [pane for pane in panes if pane.result is not None][failure.row]
+        raise UserCodeError.of(
+            failure.error, "firing a window", pane.key, pane.window, pane.window.max_timestamp()
+        ) from failure.error

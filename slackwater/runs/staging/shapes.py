@@ -9,7 +9,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from slackwater.engine.aggregates import bind_select
+from slackwater.engine.aggregates import bind_select, names_of_parts
 from slackwater.engine.expressions import bind_condition
 from slackwater.engine.operator.elements import element_class
 from slackwater.engine.operator.emitted_rows import output_of, side_outputs_of
@@ -124,22 +124,17 @@ def shape_of(pipeline: Pipeline, source: pa.Schema) -> Shape:
     types = {field.name: field.type for field in columns}
     if pipeline.where is not None:
         bind_condition(f"Pipeline {pipeline.name!r}", pipeline.where, types)
-    accumulators = bind_select(pipeline, types)
+    aggregates = bind_select(pipeline, types)
     element_class(pipeline, columns)
     own_window_class = own_window_class_of(pipeline)
     shape = Shape(
         keys=tuple((name, types[name]) for name in pipeline.keys),
         results=(
-            *((name, accumulator.result_type) for name, accumulator in accumulators.items()),
+            *((name, aggregate.result_type) for name, aggregate in aggregates.items()),
             *output_of(pipeline).results,
         ),
         # Under an evictor a window parks its elements instead of partial aggregates.
-        parts=tuple(
-            (f"{name}__{suffix}", kind)
-            for name, accumulator in accumulators.items()
-            if pipeline.evictor is None
-            for suffix, kind in accumulator.parts
-        ),
+        parts=names_of_parts(aggregates) if pipeline.evictor is None else (),
         source=tuple((field.name, _plain(field.type)) for field in source),
         states=state_columns(pipeline, Keys.of(pipeline, columns)),
         sides=tuple((tag, side.results) for tag, side in side_outputs_of(pipeline).items()),

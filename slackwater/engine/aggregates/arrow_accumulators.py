@@ -1,15 +1,28 @@
-"""Accumulators of a pipeline as Arrow columns: the engine's implementation of the kernels' `Accumulators`."""
+"""Accumulators of a pipeline as Arrow columns: the engine's implementation of the kernels' `Accumulators`,
+and the accumulators of lists of elements.
+"""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from slackwater.engine.aggregates import ColumnarAggregate, Columns, combine_spans
+from slackwater.engine.aggregates.bound_aggregate import (
+    BoundAggregate,
+    Columns,
+    OverflowAtRow,
+    combine_spans,
+)
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import Groups, Spans
+from slackwater.windowing.columnar.arrays.orders import distinct_values
+from slackwater.windowing.columnar.contents import combine_lists
+from slackwater.windowing.columnar.element_lists import ElementLists
+
+_NUMBERS_AT_ONCE: Final = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -18,19 +31,29 @@ class ArrowAccumulators:
     of rows apart without a copy, until `columns` is read. No block is empty, unless it is the only one.
     """
 
-    aggregates: tuple[ColumnarAggregate, ...]
+    aggregates: tuple[BoundAggregate, ...]
     blocks: tuple["_Block", ...]
 
     @classmethod
     def of(
-        cls, aggregates: tuple[ColumnarAggregate, ...], columns: Iterable[Columns], size: int
+        cls, aggregates: tuple[BoundAggregate, ...], columns: Iterable[Columns], size: int
     ) -> "ArrowAccumulators":
         return cls(aggregates, (_Block(tuple(columns), size),))
 
     @classmethod
-    def from_elements(cls, aggregates: tuple[ColumnarAggregate, ...], rows: pa.Table) -> "ArrowAccumulators":
+    def from_elements(cls, aggregates: tuple[BoundAggregate, ...], rows: pa.Table) -> "ArrowAccumulators":
         each = Groups.singletons(rows.num_rows)
         return cls.of(aggregates, (item.partial(rows, each) for item in aggregates), rows.num_rows)
+
+    @classmethod
+    def from_rows(
+        cls, aggregates: tuple[BoundAggregate, ...], rows: pa.Table, positions: Longs
+    ) -> "ArrowAccumulators":
+        """Of the elements at `positions`, which ascend."""
+        chosen = _as_slice(positions)
+        if isinstance(chosen, slice):
+            return cls.from_elements(aggregates, rows.slice(chosen.start, len(positions)))
+        return cls.from_elements(aggregates, rows.take(pa.array(positions)))
 
     @property
     def size(self) -> int:
@@ -72,7 +95,19 @@ class ArrowAccumulators:
         columns = (item.running(columns, starts) for item, columns in self._each())
         return self.of(self.aggregates, columns, self.size)
 
-    def _each(self) -> "zip[tuple[ColumnarAggregate, Columns]]":
+    def results(self) -> list[pa.Array]:
+        """The results of each aggregate. Raises OverflowAtRow for the first row that lacks one."""
+        results, failures = [], []
+        for item, columns in self._each():
+            try:
+                results.append(item.results(columns))
+            except OverflowAtRow as failure:
+                failures.append(failure)
+        if failures:
+            raise min(failures, key=lambda failure: failure.row)
+        return results
+
+    def _each(self) -> "zip[tuple[BoundAggregate, Columns]]":
         return zip(self.aggregates, self.columns, strict=True)
 
     def _take_by_block(self, rows: Longs) -> "ArrowAccumulators":
@@ -112,6 +147,43 @@ class _Block:
             return self
         columns = tuple([column[first:beyond] for column in columns] for columns in self.columns)
         return _Block(columns, beyond - first)
+
+
+def combine_elements(
+    lists: ElementLists, parked: ArrowAccumulators, accumulate: Callable[[Longs], ArrowAccumulators]
+) -> ArrowAccumulators:
+    """The accumulator of each list, none of them empty. Numbers in lists are first those of parked
+    accumulators, then those of elements; `accumulate` makes the accumulators of some elements. Lists are
+    combined a portion at a time, because an accumulator of each element takes more memory than its row.
+    """
+    starts, runs_of_lists = np.unique(lists.starts, return_inverse=True)
+    ends = starts.copy()
+    np.maximum.at(ends, runs_of_lists, lists.ends)
+    runs = ElementLists(lists.numbers, starts, ends)
+    portions = (np.cumsum(runs.lengths) - runs.lengths) // _NUMBERS_AT_ONCE
+    order = np.argsort(runs_of_lists, kind="stable")
+    parts: list[ArrowAccumulators] = []
+    bounds = np.append(np.flatnonzero(np.diff(portions, prepend=-1)), len(portions))
+    cuts = np.searchsorted(runs_of_lists[order], bounds)
+    for first, beyond, start, end in zip(bounds, bounds[1:], cuts, cuts[1:], strict=False):
+        rows = order[start:end]
+        runs_of_portion = runs.take(slice(first, beyond))
+        lengths = runs_of_portion.lengths
+        shifts = (np.cumsum(lengths) - lengths - runs_of_portion.starts)[runs_of_lists[rows] - first]
+        numbers = runs_of_portion.explode()
+        used_numbers = distinct_values(numbers)
+        parked_numbers, element_numbers = np.split(used_numbers, np.searchsorted(used_numbers, [parked.size]))
+        accumulators = parked.take(parked_numbers)
+        if len(element_numbers):
+            accumulators = accumulators.join([accumulate(element_numbers - parked.size)])
+        places = np.searchsorted(used_numbers, numbers)
+        portion = ElementLists(places, lists.starts[rows] + shifts, lists.ends[rows] + shifts)
+        parts.append(combine_lists(portion, accumulators))
+    if not parts:
+        return parked.take(slice(0, 0))
+    positions = np.empty(len(order), np.int64)
+    positions[order] = np.arange(len(order))
+    return parts[0].join(parts[1:]).take(positions)
 
 
 def _as_slice(rows: Longs) -> Longs | slice:

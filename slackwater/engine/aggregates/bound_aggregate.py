@@ -1,6 +1,5 @@
-"""The protocols of aggregates: an accumulator takes one value at a time, and a columnar aggregate takes whole
-columns; parts and results of both are equal, to the bit. Adding is commutative and associative, so order and
-tasks never change a result.
+"""The protocol of an aggregate that is bound to a column: it accumulates whole columns. Accumulating is
+commutative and associative, so order and tasks never change a part or a result.
 """
 
 from collections.abc import Sequence
@@ -12,60 +11,27 @@ import pyarrow as pa
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import Groups, Spans
 
-Part = tuple[str, pa.DataType]
-
-
-class Accumulator(Protocol):
-    """One aggregate, bound to the type of its column. `parts` are (suffix, type) of the columns
-    `<result>__<suffix>` of its accumulators, which are plain values; a result of None is SQL's null.
-    """
-
-    parts: tuple[Part, ...]
-    result_type: pa.DataType
-
-    def create(self) -> Any: ...
-
-    def add(self, accumulator: Any, value: Any) -> Any: ...
-
-    def merge(self, a: Any, b: Any) -> Any: ...
-
-    def result(self, accumulator: Any) -> Any: ...
-
-    def encode(self, accumulator: Any) -> tuple[Any, ...]:
-        """The values of `parts`, canonical: equal multisets of values give equal parts."""
-
-    def decode(self, parts: Sequence[Any]) -> Any: ...
-
-
-class SumAndCount:
-    """Accumulator: (count, sum). Subclasses choose the representation of the sum and how it is read."""
-
-    zero: Any
-
-    def create(self) -> tuple[int, Any]:
-        return (0, self.zero)
-
-    def add(self, accumulator: tuple[int, Any], value: Any) -> tuple[int, Any]:
-        return (accumulator[0] + 1, accumulator[1] + value)
-
-    def merge(self, a: tuple[int, Any], b: tuple[int, Any]) -> tuple[int, Any]:
-        return (a[0] + b[0], a[1] + b[1])
-
-
-class ResultOverflow(ArithmeticError):
-    """An integer sum left the range of its result type."""
-
-
 Columns = list[pa.Array]
 Parts = tuple[tuple[str, pa.DataType], ...]
 
 
-class ColumnarAggregate(Protocol):
-    """One aggregate of a pipeline. Its accumulators are rows of `columns`, if possible without nulls:
-    integers then travel in the fewest bytes that hold their range.
+class ResultOverflow(ArithmeticError):
+    """A sum left the range of its result type."""
+
+
+class BoundAggregate(Protocol):
+    """One aggregate of a pipeline, bound to the type of its column. Its accumulators are rows of `columns`,
+    if possible without nulls: integers then travel in the fewest bytes that hold their range.
+
+    Attributes:
+        columns: (name, type) of the columns of accumulators, in memory and between tasks.
+        parts: (suffix, type) of the columns `<result>__<suffix>` of `window_state` that hold them.
+        result_type: of its results, where null is SQL's null.
     """
 
     columns: Parts
+    parts: Parts
+    result_type: pa.DataType
 
     def partial(self, rows: pa.Table, groups: Groups) -> Columns:
         """The accumulator of the elements of each group, also of one without rows. `rows` has the source's
@@ -78,16 +44,16 @@ class ColumnarAggregate(Protocol):
         """For each row the accumulator of its run up to and including it; run i begins at starts[i]."""
 
     def results(self, accumulators: Columns) -> pa.Array:
-        """The result of each row. Raises OverflowAtRow where the operator engine's firing fails."""
+        """The result of each row. Raises OverflowAtRow for the first row without one."""
 
     def encode(self, accumulators: Columns) -> Columns:
-        """The parts of each row in `window_state`, the same that `Accumulator.encode` makes."""
+        """The `parts` of each row, canonical: equal multisets of values give equal parts."""
 
     def decode(self, parts: Sequence[pa.Array]) -> Columns: ...
 
 
 class OverflowAtRow(Exception):
-    """A row has no result. `error` is what the operator engine raises; the engine adds key and window."""
+    """A row has no result; the engine raises `error` with the row's key and window."""
 
     def __init__(self, row: int, error: Exception) -> None:
         super().__init__(row, error)
@@ -102,7 +68,7 @@ class AdditiveAggregate(Protocol):
     def adds_up(self, accumulators: Columns) -> bool: ...
 
 
-def combine_spans(aggregate: ColumnarAggregate, accumulators: Columns, spans: Spans) -> Columns:
+def combine_spans(aggregate: BoundAggregate, accumulators: Columns, spans: Spans) -> Columns:
     """The accumulator of all elements of each span of rows; spans may overlap, as sliding windows do. By
     differences of running totals where accumulators add up, else by combining the rows.
     """

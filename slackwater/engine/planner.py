@@ -56,7 +56,6 @@ def choose(pipeline: Pipeline, schema: pa.Schema | None = None, override: str | 
 
     Raises:
         EngineNotExact: `override` is the columnar engine, which would not be exact.
-        PipelineError: an aggregate does not suit its column.
     """
     reason = why_not_columnar(pipeline, schema)
     if override == COLUMNAR and reason is not None:

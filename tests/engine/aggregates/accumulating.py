@@ -1,69 +1,53 @@
-"""What the tests of aggregates share: columns of every type with values for them, and accumulators on their
-way through their columns.
-"""
+"""One accumulator of some values, and what it parks and results in."""
 
-import math
-import struct
-from datetime import UTC, datetime
-from decimal import Decimal
-from functools import reduce
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-from hypothesis import strategies as st
 
-from slackwater.engine.aggregates import Accumulator, bind
-from slackwater.engine.rows.python_values import to_arrow, to_python
+from slackwater.engine.aggregates import BoundAggregate, Columns, OverflowAtRow, bind
 from slackwater.pipelines import Aggregate
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-DECIMAL_38 = pa.decimal128(38, 10)
-
-longs = st.integers(-(2**63), 2**63 - 1)
-doubles = st.floats()
-decimals = st.integers(-(10**38) + 1, 10**38 - 1).map(
-    lambda number: Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -10))
-)
-texts = st.text(alphabet=st.characters(codec="utf-8"), max_size=4)
-dates = st.dates()
-times = st.datetimes(timezones=st.just(UTC))
-
-VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
-    "byte": (pa.int8(), st.integers(-128, 127)),
-    "long": (pa.int64(), longs),
-    "float": (pa.float32(), st.floats(width=32)),
-    "double": (pa.float64(), doubles),
-    "decimal": (DECIMAL_38, decimals),
-    "text": (pa.string(), texts),
-    "date": (pa.date32(), dates),
-    "time": (pa.timestamp("us", tz="UTC"), times),
-}
-NUMBERS = ("byte", "long", "float", "double", "decimal")
+from slackwater.windowing.columnar.arrays.groups import Groups
+from tests.engine.aggregates.elements import elements_of, rows_of
 
 
-def bound(aggregate: Aggregate, kind: pa.DataType) -> Accumulator:
-    return bind("result", aggregate, {"x": kind})
+class Accumulated:
+    """The accumulator of `values`, a column x of some type. `+` combines two of one aggregate."""
 
+    def __init__(
+        self,
+        aggregate: Aggregate,
+        column_type: pa.DataType,
+        values: Sequence[Any] = (),
+        columns: Columns | None = None,
+    ) -> None:
+        self._arguments = aggregate, column_type
+        self.bound: BoundAggregate = bind("result", aggregate, {"x": column_type})
+        rows = rows_of(elements_of(values), column_type)
+        groups = Groups(np.zeros(len(values), np.int64), 1)
+        self.columns = self.bound.partial(rows, groups) if columns is None else columns
 
-def accumulated(accumulator: Accumulator, values: list[Any]) -> Any:
-    return reduce(accumulator.add, (value for value in values if value is not None), accumulator.create())
+    def __add__(self, other: "Accumulated") -> "Accumulated":
+        pairs = zip(self.columns, other.columns, strict=True)
+        columns = self.bound.combine(
+            [pa.concat_arrays(pair) for pair in pairs], Groups(np.zeros(2, np.int64), 1)
+        )
+        return Accumulated(*self._arguments, columns=columns)
 
+    def restored(self) -> "Accumulated":
+        """As it comes back from its parts."""
+        return Accumulated(*self._arguments, columns=self.bound.decode(self.bound.encode(self.columns)))
 
-def parked(accumulator: Accumulator, state: Any) -> Any:
-    """`state` as it comes back from its columns."""
-    columns = [
-        to_arrow([value], kind)
-        for value, (_, kind) in zip(accumulator.encode(state), accumulator.parts, strict=True)
-    ]
-    return accumulator.decode([to_python(pa.chunked_array([column]))[0] for column in columns])
+    @property
+    def parts(self) -> dict[str, Any]:
+        encoded = self.bound.encode(self.columns)
+        return {name: part[0].as_py() for (name, _), part in zip(self.bound.parts, encoded, strict=True)}
 
-
-def emitted(accumulator: Accumulator, state: Any) -> Any:
-    """The result as a reader of the panes gets it."""
-    return to_arrow([accumulator.result(state)], accumulator.result_type).to_pylist()[0]
-
-
-def alike(a: Any, b: Any) -> bool:
-    if isinstance(a, float) and isinstance(b, float):
-        return (math.isnan(a) and math.isnan(b)) or struct.pack(">d", a) == struct.pack(">d", b)
-    return bool(a == b) and type(a) is type(b)
+    @property
+    def result(self) -> Any:
+        """Raises ResultOverflow."""
+        try:
+            return self.bound.results(self.columns)[0].as_py()
+        except OverflowAtRow as failure:
+            raise failure.error from failure

@@ -1,6 +1,4 @@
-"""An aggregate from elsewhere, `bit_or`: the bitwise or of an integer column, in both forms, added by
-`register`.
-"""
+"""An aggregate from elsewhere, `bit_or`: the bitwise or of an integer column, added by `register`."""
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -13,14 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slackwater.engine.aggregates import AggregatedColumn, AggregateForms, Columns, register
+from slackwater.engine.aggregates import AggregatedColumn, AggregateKind, Columns, register
 from slackwater.engine.aggregates.table import AGGREGATES
 from slackwater.engine.columnar import ColumnarEngine
 from slackwater.engine.operator import OperatorEngine
-from slackwater.engine.planner import COLUMNAR, OPERATOR, choose
+from slackwater.engine.planner import COLUMNAR, choose
 from slackwater.pipelines import Aggregate, Pipeline
 from slackwater.pipelines.aggregates import KINDS
 from slackwater.pipelines.errors import PipelineError
+from slackwater.runs.staging.shapes import shape_of
 from slackwater.windowing import TumblingEventTimeWindows
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import Groups, run_numbers
@@ -32,34 +31,11 @@ RULES = model.Replay(0, 400, bound=20, tick=10, assigner=model.Tumbling(100, 0),
 
 
 class BitOr:
-    """Accumulator: the bits of all values; None for no values."""
-
-    parts = (("bits", pa.int64()),)
-    result_type = pa.int64()
-
-    def create(self) -> None:
-        return None
-
-    def add(self, accumulator: int | None, value: int) -> int:
-        return value if accumulator is None else accumulator | value
-
-    def merge(self, a: int | None, b: int | None) -> int | None:
-        return a if b is None else self.add(a, b)
-
-    def result(self, accumulator: int | None) -> int | None:
-        return accumulator
-
-    def encode(self, accumulator: int | None) -> tuple[int | None]:
-        return (accumulator,)
-
-    def decode(self, parts: Sequence[Any]) -> int | None:
-        return parts[0]
-
-
-class ColumnarBitOr:
-    """Accumulator: the bits, null for no values."""
+    """Accumulator: the bits of all values, null for no values."""
 
     columns = (("bits", pa.int64()),)
+    parts = columns
+    result_type = pa.int64()
 
     def __init__(self, column: str) -> None:
         self.column = column
@@ -79,7 +55,7 @@ class ColumnarBitOr:
         totals: list[int | None] = []
         for row, value in enumerate(accumulators[0].to_pylist()):
             before = totals[-1] if row and runs[row] == runs[row - 1] else None
-            totals.append(BitOr().merge(before, value))
+            totals.append(value if before is None else before if value is None else before | value)
         return [pa.array(totals, pa.int64())]
 
     def results(self, accumulators: Columns) -> pa.Array:
@@ -97,13 +73,8 @@ def bit_or(column: str, *, where: str | None = None) -> Aggregate:
     return Aggregate("bit_or", column, where)
 
 
-def accumulator_of(declared: Aggregate, column: AggregatedColumn) -> BitOr:
-    return BitOr()
-
-
-def columnar_of(accumulator: BitOr, declared: Aggregate) -> ColumnarBitOr:
-    assert declared.column is not None
-    return ColumnarBitOr(declared.column)
+def bind_bit_or(declared: Aggregate, column: AggregatedColumn) -> BitOr:
+    return BitOr(column.name)
 
 
 @pytest.fixture(autouse=True)
@@ -115,7 +86,7 @@ def restored_table() -> Iterator[None]:
 
 @pytest.fixture
 def pipeline() -> Pipeline:
-    register("bit_or", AggregateForms(("integer",), accumulator_of, columnar_of))
+    register("bit_or", AggregateKind(("integer",), bind_bit_or))
     select = {"bits": bit_or("x"), "odd": bit_or("x", where="x > 2")}
     return declared(RULES, window=WINDOW, select=select)
 
@@ -162,23 +133,16 @@ def test_a_pane_holds_the_bits_of_the_rows_in_its_window(pipeline: Pipeline) -> 
         assert pane["bits"] == reduce(or_, (value for value in values if value is not None))
 
 
-def test_the_columnar_engine_is_chosen_where_there_is_a_columnar_form(pipeline: Pipeline) -> None:
+def test_the_columnar_engine_is_chosen(pipeline: Pipeline) -> None:
     assert choose(pipeline, SCHEMA).engine == COLUMNAR
-
-
-def test_without_a_columnar_form_the_operator_engine_is_chosen() -> None:
-    register("bit_or", AggregateForms(("integer",), accumulator_of))
-    pipeline = declared(RULES, window=WINDOW, select={"bits": bit_or("x")})
-    choice = choose(pipeline, SCHEMA)
-    assert (choice.engine, choice.why) == (OPERATOR, "not columnar: bit_or (bits) has no columnar form")
 
 
 def test_a_column_of_another_family_is_refused(pipeline: Pipeline) -> None:
     of_doubles = declared(RULES, window=WINDOW, select={"bits": bit_or("y")})
     with pytest.raises(PipelineError, match="the column is double; bit_or takes integers"):
-        choose(of_doubles, SCHEMA)
+        shape_of(of_doubles, SCHEMA)
 
 
 def test_a_kind_is_registered_once(pipeline: Pipeline) -> None:
     with pytest.raises(ValueError, match="there is an aggregate 'bit_or'"):
-        register("bit_or", AggregateForms(("integer",), accumulator_of))
+        register("bit_or", AggregateKind(("integer",), bind_bit_or))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.engine.aggregates.first_or_last import order_rank
+from slackwater.engine.aggregates.operands import order_rank
 from slackwater.engine.source.naming import Naming, has_sortable_texts, sortable_texts
 
 VALUES = {

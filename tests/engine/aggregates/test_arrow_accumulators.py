@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slackwater.engine.columnar.accumulators import ArrowAccumulators
+from slackwater.engine.aggregates import ArrowAccumulators
 
 
 def join_blocks(*blocks: list[int]) -> ArrowAccumulators:

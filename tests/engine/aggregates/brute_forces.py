@@ -1,0 +1,234 @@
+"""What each aggregate is, from its definition, over exact numbers or one value at a time: BRUTE_FORCES has
+one for each kind. None of it is code of the engine.
+"""
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import reduce
+from hashlib import blake2b
+from typing import Any
+
+from slackwater.pipelines import Aggregate
+from tests.engine.aggregates.elements import EPOCH, Element, alike
+
+Holds = Callable[[Any], bool]  # whether a result is right; OVERFLOW is that of a firing that fails
+
+
+class Overflow:
+    """The result of a sum that its type does not hold."""
+
+
+OVERFLOW = Overflow()
+
+
+def expected(aggregate: Aggregate, elements: Sequence[Element], column: str) -> Holds:
+    """The test of a result over these elements, whose values are of the type `column`."""
+    chosen = [item for item in elements if aggregate.where is None or item.is_chosen]
+    if aggregate.column is not None:
+        chosen = [item for item in chosen if item.value is not None]
+    return BRUTE_FORCES[aggregate.kind](aggregate, chosen, column)
+
+
+def _exactly(result: Any) -> Holds:
+    return lambda given: alike(given, result)
+
+
+def _values(elements: Sequence[Element]) -> list[Any]:
+    return [element.value for element in elements]
+
+
+def _count(aggregate: Aggregate, elements: Sequence[Element], column: str) -> Holds:
+    return _exactly(len(elements))
+
+
+def exact_sum(values: Sequence[Any]) -> Fraction | float:
+    """The sum as a fraction, or the special value that it is."""
+    special = [value for value in values if isinstance(value, float) and not math.isfinite(value)]
+    if not special:
+        return reduce(Fraction.__add__, map(Fraction, values), Fraction(0))
+    return math.nan if len(set(map(str, special))) > 1 or math.isnan(special[0]) else special[0]
+
+
+def nearest(value: Fraction | float) -> float:
+    if isinstance(value, float):
+        return value
+    try:
+        return value.numerator / value.denominator + 0.0
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _sum(aggregate: Aggregate, elements: Sequence[Element], column: str) -> Holds:
+    values = _values(elements)
+    if not values:
+        return _exactly(None)
+    total = exact_sum(values)
+    if column in ("float", "double"):
+        return _exactly(nearest(total))
+    assert isinstance(total, Fraction)
+    if column == "decimal":
+        with localcontext(prec=60):
+            return _exactly(reduce(Decimal.__add__, values) if abs(total) < 10**28 else OVERFLOW)
+    return _exactly(int(total) if -(2**63) <= total < 2**63 else OVERFLOW)
+
+
+def _mean(aggregate: Aggregate, elements: Sequence[Element], column: str) -> Holds:
+    values = _values(elements)
+    return _exactly(nearest(exact_sum(values) / len(values)) if values else None)
+
+
+def _extreme(aggregate: Aggregate, elements: Sequence[Element], column: str) -> Holds:
+    pick = min if aggregate.kind == "min" else max
+    values = [value + 0.0 if isinstance(value, float) else value for value in _values(elements)]
+    # NaN is the greatest.
+    return _exactly(pick(values, key=_nan_last) if values else None)
+
+
+def _nan_last(value: Any) -> tuple[bool, Any]:
+    return (True, 0) if isinstance(value, float) and math.isnan(value) else (False, value)
+
+
+def _variance(aggregate: Aggregate, elements: Sequence[Element], column: str) -> Holds:
+    """By its definition: squared distances from the mean."""
+    values = _values(elements)
+    if len(values) < 2:
+        return _exactly(None)
+    if any(isinstance(value, float) and not math.isfinite(value) for value in values):
+        return _exactly(math.nan)
+    average = sum(map(Fraction, values)) / Fraction(len(values))
+    variance = sum((Fraction(value) - average) ** 2 for value in values) / Fraction(len(values) - 1)
+    assert isinstance(variance, Fraction)
+    return _exactly(nearest_root(variance) if aggregate.kind == "stddev" else nearest(variance))
+
+
+def nearest_root(exact: Fraction) -> float:
+    with localcontext(prec=800):
+        return float((Decimal(exact.numerator) / Decimal(exact.denominator)).sqrt())
+
+
+def _first_or_last(aggregate: Aggregate, elements: Sequence[Element], column: str) -> Holds:
+    """Rows of one rank are told apart by their hashes, of which a brute force knows nothing."""
+    if not elements:
+        return _exactly(None)
+
+    def rank(element: Element) -> tuple[Any, ...]:
+        order = element.order
+        place = (0, 0.0) if order is None else (2, 0.0) if math.isnan(order) else (1, order)
+        times = (element.event_time, element.arrival)
+        return (*(times if aggregate.by == "event_time" else times[1:]), place)
+
+    best = (min if aggregate.kind == "first" else max)(map(rank, elements))
+    of_best_rank = [_plain(element.value) for element in elements if rank(element) == best]
+    return lambda given: any(alike(given, value) for value in of_best_rank)
+
+
+def _plain(value: Any) -> Any:
+    return value + 0.0 if isinstance(value, float) else value
+
+
+def _count_distinct(aggregate: Aggregate, elements: Sequence[Element], column: str) -> Holds:
+    return _exactly(len({repr(_plain(value)) for value in _values(elements)}))
+
+
+_MASK = 2**64 - 1
+
+
+def splitmix64(number: int) -> int:
+    """Steele et al. 2014."""
+    number = (number + 0x9E3779B97F4A7C15) & _MASK
+    number = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    number = ((number ^ (number >> 27)) * 0x94D049BB133111EB) & _MASK
+    return number ^ (number >> 31)
+
+
+def hash_of(value: Any) -> int:
+    """64 bits of a value: texts and the plain digits of decimals by BLAKE2b, others mixed as stored."""
+    if isinstance(value, float):
+        [stored] = struct.unpack(">Q", struct.pack(">d", math.nan if math.isnan(value) else value + 0.0))
+        return splitmix64(stored)
+    if isinstance(value, datetime):
+        since = value - EPOCH
+        return splitmix64(((since.days * 86_400 + since.seconds) * 10**6 + since.microseconds) & _MASK)
+    if isinstance(value, date):
+        return splitmix64((value - EPOCH.date()).days & _MASK)
+    if isinstance(value, int):
+        return splitmix64(value & _MASK)
+    text = value
+    if isinstance(value, Decimal):
+        digits = format(abs(value) if value.is_zero() else value, "f")
+        text = digits.rstrip("0").rstrip(".") if "." in digits else digits
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
+
+
+def _approx_distinct(aggregate: Aggregate, elements: Sequence[Element], column: str) -> Holds:
+    """HyperLogLog with the estimator of Ertl, arXiv:1702.01284, algorithm 6."""
+    assert aggregate.precision is not None
+    bits = 64 - aggregate.precision
+    ranks = [0] * (1 << aggregate.precision)
+    for value in _values(elements):
+        number, rest = divmod(hash_of(value), 1 << bits)
+        ranks[number] = max(ranks[number], bits - rest.bit_length() + 1)
+    return _exactly(estimate(ranks, bits))
+
+
+def estimate(ranks: Sequence[int], bits: int) -> int:
+    registers = len(ranks)
+    if not any(ranks):
+        return 0
+    total = registers * _tau(1 - ranks.count(bits + 1) / registers)
+    for rank in range(bits, 0, -1):
+        total = (total + ranks.count(rank)) / 2
+    total += registers * _sigma(ranks.count(0) / registers)
+    return round(registers * registers / (2 * math.log(2) * total))
+
+
+def _sigma(x: float) -> float:
+    total, weight, before = x, 1.0, -1.0
+    while total != before:
+        x, before = x * x, total
+        total, weight = total + x * weight, weight + weight
+    return total
+
+
+def _tau(x: float) -> float:
+    if x in (0.0, 1.0):
+        return 0.0
+    total, weight, before = 1 - x, 1.0, -1.0
+    while total != before:
+        x, before, weight = math.sqrt(x), total, weight / 2
+        total -= (1 - x) ** 2 * weight
+    return total / 3
+
+
+def _approx_quantile(aggregate: Aggregate, elements: Sequence[Element], column: str) -> Holds:
+    assert aggregate.quantile is not None and aggregate.relative_error is not None
+    values = sorted(map(float, _values(elements)), key=_nan_last)
+    if not values:
+        return _exactly(None)
+    at_its_place = values[math.floor(Fraction(str(aggregate.quantile)) * (len(values) - 1))]
+    if not math.isfinite(at_its_place):
+        return _exactly(at_its_place)
+    error = Fraction(str(aggregate.relative_error)) * (1 + Fraction(1, 10**12))
+    if abs(at_its_place) < 2.3e-308:
+        return lambda given: abs(given) <= 2.3e-308 * (1 + float(error))
+    return lambda given: abs(Fraction(given) - Fraction(at_its_place)) <= error * abs(Fraction(at_its_place))
+
+
+BRUTE_FORCES: dict[str, Callable[[Aggregate, Sequence[Element], str], Holds]] = {
+    "count": _count,
+    "sum": _sum,
+    "mean": _mean,
+    "min": _extreme,
+    "max": _extreme,
+    "variance": _variance,
+    "stddev": _variance,
+    "first": _first_or_last,
+    "last": _first_or_last,
+    "count_distinct": _count_distinct,
+    "approx_distinct": _approx_distinct,
+    "approx_quantile": _approx_quantile,
+}

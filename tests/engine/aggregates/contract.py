@@ -53,17 +53,19 @@ class Case:
 
 
 def cases_of(kind: str) -> Iterator[Case]:
-    """The aggregates of a registered kind: on each type that it takes, with each setting; on the first type
-    also of some rows.
+    """The aggregates of a registered kind on each type that it takes; on the first type also with every
+    setting, and of some rows.
     """
-    families = AGGREGATES[kind].families or tuple(TYPES)
-    names = KINDS[kind]
-    for family, values in itertools.product(families, itertools.product(*map(SETTINGS.__getitem__, names))):
-        settings = dict(zip(names, values, strict=True))
-        for number, (column, values_of_type) in enumerate(TYPES[family].items()):
-            yield Case(Aggregate(kind, "x", None, **settings), column, values_of_type)
-            if family == families[0] and not number:
-                yield Case(Aggregate(kind, "x", "c", **settings), column, values_of_type)
+    families, names = AGGREGATES[kind].families or tuple(TYPES), KINDS[kind]
+    types = [(column, values) for family in families for column, values in TYPES[family].items()]
+    all_settings = [
+        dict(zip(names, values, strict=True))
+        for values in itertools.product(*map(SETTINGS.__getitem__, names))
+    ]
+    for column, values_of_type in types:
+        yield Case(Aggregate(kind, "x", None, **all_settings[0]), column, values_of_type)
+    for settings in all_settings:
+        yield Case(Aggregate(kind, "x", "c", **settings), *types[0])
     if kind == "count":
         for where in (None, "c"):
             yield Case(Aggregate(kind, None, where), "byte", TYPES["integer"]["byte"])

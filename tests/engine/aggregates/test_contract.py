@@ -46,7 +46,7 @@ def test_an_aggregate_keeps_its_promises_at_the_borders_of_its_type(case: Case) 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 @given(st.data())
-@searched(6, long=30)
+@searched(4, long=30)
 def test_an_aggregate_keeps_its_promises(case: Case, data: st.DataObject) -> None:
     elements = data.draw(drawn_elements(case.values))
     shuffled = data.draw(st.permutations(range(len(elements))))

@@ -26,22 +26,19 @@ from slackwater.windowing.columnar.element_lists import ElementLists
 
 _NOTHING: Final = 0  # the accumulator of no elements
 _NO_ELEMENTS: Final = -1  # the item that adds nothing
+_UNEXTENDED: Final = -1  # the newest addition of the chain of no elements, to which nothing is added
 
 
 class ElementChains(AggregateFunction):
     """A Flink AggregateFunction over the numbers of elements. A chain is a run of additions, each to the
     result of the one before.
-
-    Args:
-        number_of: the number of an element; None where elements are numbers.
     """
 
-    def __init__(self, number_of: Callable[[Any], int] | None = None) -> None:
-        self._number_of = number_of
+    def __init__(self) -> None:
         # Of each addition its chain, and what it adds: an element's number, or -1 - (a parked accumulator's).
         self._chains = array("q", [0])
         self._items = array("q", [_NO_ELEMENTS])
-        self._newest_additions = array("q", [0])  # of each chain
+        self._newest_additions = [_UNEXTENDED]  # of each chain
         self._accumulators_before: dict[int, tuple[int, ...]] = {}  # of chains that begin after others
         self._parked_count = 1
 
@@ -52,17 +49,14 @@ class ElementChains(AggregateFunction):
         return _NOTHING
 
     def add(self, value: Any, accumulator: int) -> int:
-        number = value if self._number_of is None else self._number_of(value)
-        chain = self._chains[accumulator]
-        if accumulator == _NOTHING:
-            return self._begin_chain(number)
-        if self._newest_additions[chain] != accumulator:
-            # What came after was undone.
-            return self._begin_chain(number, accumulator)
-        addition = len(self._items)
+        chain, newest_additions = self._chains[accumulator], self._newest_additions
+        if newest_additions[chain] != accumulator:
+            # A new window, or what came after was undone.
+            return self._begin_chain(value, *((accumulator,) if accumulator else ()))
+        items = self._items
+        newest_additions[chain] = addition = len(items)
+        items.append(value)
         self._chains.append(chain)
-        self._items.append(number)
-        self._newest_additions[chain] = addition
         return addition
 
     def merge(self, a: int, b: int) -> int:
@@ -134,3 +128,14 @@ class ElementChains(AggregateFunction):
             spans.append((int(starts[chain_before]), int(places[accumulator]) + 1))
             accumulators.extend(self._accumulators_before.get(chain_before, ()))
         return spans
+
+
+class NumberedElementChains(ElementChains):
+    """Chains of elements that are no numbers: `number_of` says the number of each."""
+
+    def __init__(self, number_of: Callable[[Any], int]) -> None:
+        super().__init__()
+        self._number_of = number_of
+
+    def add(self, value: Any, accumulator: int) -> int:
+        return super().add(self._number_of(value), accumulator)

@@ -21,7 +21,7 @@ from slackwater.engine.aggregates import (
     read_accumulators,
     texts_of_unknown,
 )
-from slackwater.engine.operator.element_chains import ElementChains
+from slackwater.engine.operator.element_chains import ElementChains, NumberedElementChains
 from slackwater.engine.rows.columns_read import ARRIVAL, EVENT, columns_read
 from slackwater.pipelines import Pipeline
 from slackwater.windowing.columnar.arrays.columns import Longs
@@ -64,8 +64,10 @@ class SelectContents:
         no_element = (item.partial(no_rows, no_elements) for item in self._aggregates.values())
         self._parked = [ArrowAccumulators.of(tuple(self._aggregates.values()), no_element, 1)]
         self._operands = _Operands()
-        number_of = None if elements_are_numbers else _last_field
-        self.chains = ElementChains(number_of if pipeline.evictor is None else self._operands.number_of)
+        self.chains = ElementChains()
+        if not elements_are_numbers:
+            has_operands = pipeline.evictor is not None
+            self.chains = NumberedElementChains(self._operands.number_of if has_operands else _last_field)
 
     def arrays(self, contents: Sequence[int | None]) -> list[pa.Array]:
         accumulators, places = self._with_places(contents)

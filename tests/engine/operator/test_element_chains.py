@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.engine.aggregates import ArrowAccumulators, arrow_accumulators, bind, combine_elements
-from slackwater.engine.operator.element_chains import ElementChains
+from slackwater.engine.operator.element_chains import ElementChains, NumberedElementChains
 from slackwater.pipelines import agg
 from slackwater.windowing.columnar.arrays.groups import Groups
 from slackwater.windowing.columnar.element_lists import ElementLists
@@ -51,7 +51,7 @@ def test_an_accumulator_holds_the_elements_of_its_list(
 
 
 def test_elements_that_carry_their_number_are_added_by_it() -> None:
-    chains = ElementChains(lambda element: element["number"])
+    chains = NumberedElementChains(lambda element: element["number"])
     accumulator = chains.add({"number": 5}, chains.add({"number": 3}, chains.create_accumulator()))
     assert chains.lists(np.array([accumulator])).explode().tolist() == [4, 6]
 

@@ -23,6 +23,7 @@ from slackwater.windowing.columnar.contents import combine_lists
 from slackwater.windowing.columnar.element_lists import ElementLists
 
 _NUMBERS_AT_ONCE: Final = 1 << 17
+_SPARSE: Final = 16  # times as many numbers in a range: they are sorted rather than marked in it
 
 
 @dataclass(frozen=True)
@@ -171,12 +172,11 @@ def combine_elements(
         lengths = runs_of_portion.lengths
         shifts = (np.cumsum(lengths) - lengths - runs_of_portion.starts)[runs_of_lists[rows] - first]
         numbers = runs_of_portion.explode()
-        used_numbers = distinct_values(numbers)
+        used_numbers, places = _places_among_distinct(numbers)
         parked_numbers, element_numbers = np.split(used_numbers, np.searchsorted(used_numbers, [parked.size]))
         accumulators = parked.take(parked_numbers)
         if len(element_numbers):
             accumulators = accumulators.join([accumulate(element_numbers - parked.size)])
-        places = np.searchsorted(used_numbers, numbers)
         portion = ElementLists(places, lists.starts[rows] + shifts, lists.ends[rows] + shifts)
         parts.append(combine_lists(portion, accumulators))
     if not parts:
@@ -184,6 +184,17 @@ def combine_elements(
     positions = np.empty(len(order), np.int64)
     positions[order] = np.arange(len(order))
     return parts[0].join(parts[1:]).take(positions)
+
+
+def _places_among_distinct(numbers: Longs) -> tuple[Longs, Longs]:
+    """(the distinct numbers, ascending, the place of each number among them)."""
+    least, greatest = int(numbers.min()), int(numbers.max())
+    if greatest - least > _SPARSE * len(numbers):
+        distinct = distinct_values(numbers)
+        return distinct, np.searchsorted(distinct, numbers)
+    is_used = np.zeros(greatest - least + 1, np.bool_)
+    is_used[numbers - least] = True
+    return np.flatnonzero(is_used) + least, (np.cumsum(is_used) - 1)[numbers - least]
 
 
 def _as_slice(rows: Longs) -> Longs | slice:

@@ -22,6 +22,7 @@ import numpy as np
 
 from slackwater.windowing import AggregateFunction
 from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.orders import sort_non_negative
 from slackwater.windowing.columnar.element_lists import ElementLists
 
 _NOTHING: Final = 0  # the accumulator of no elements
@@ -85,7 +86,7 @@ class ElementChains(AggregateFunction):
         the restored accumulators, in the order of `restore`, then the elements.
         """
         chains, items = (np.frombuffer(column, np.int64) for column in (self._chains, self._items))
-        by_chain = np.argsort(chains, kind="stable")
+        by_chain, _ = sort_non_negative(chains)
         places = np.empty(len(by_chain), np.int64)
         places[by_chain] = np.arange(len(by_chain))
         numbers = np.where(items < 0, -1 - items, items + self._parked_count)[by_chain]

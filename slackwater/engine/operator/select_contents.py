@@ -51,8 +51,7 @@ class SelectContents:
         added_results: frozenset[str],
     ) -> None:
         self._pipeline, self._types = pipeline, types
-        names = dict.fromkeys((*columns_read(pipeline, rows.column_names), ARRIVAL, EVENT))
-        self._rows = rows.select([name for name in names if name in rows.column_names])
+        self._rows = rows.select(_columns_of_select(pipeline, rows.column_names))
         no_rows = self._rows.slice(0, 0)
         self._aggregates: dict[str, BoundAggregate] = {
             name: UnknowableAggregate(aggregate, no_rows) if name in unknown_results else aggregate
@@ -132,6 +131,14 @@ class _Operands:
         if number == len(self.rows):
             self.rows.append(operands)
         return number
+
+
+def _columns_of_select(pipeline: Pipeline, names: Sequence[str]) -> list[str]:
+    """The columns that the aggregates read: `first` and `last` also those that rank and hash a row."""
+    read_names = {ARRIVAL, EVENT, *(name for item in pipeline.select.values() for name in item.columns)}
+    if any(item.by is not None for item in pipeline.select.values()):
+        read_names.update(columns_read(pipeline, names))
+    return [name for name in names if name in read_names]
 
 
 def _last_field(element: Any) -> int:

@@ -22,7 +22,7 @@ from slackwater.windowing.columnar.arrays.orders import distinct_values
 from slackwater.windowing.columnar.contents import combine_lists
 from slackwater.windowing.columnar.element_lists import ElementLists
 
-_NUMBERS_AT_ONCE: Final = 1 << 17
+NUMBERS_AT_ONCE: Final = 1 << 17
 _SPARSE: Final = 16  # times as many numbers in a range: they are sorted rather than marked in it
 
 
@@ -151,7 +151,9 @@ class _Block:
 
 
 def combine_elements(
-    lists: ElementLists, parked: ArrowAccumulators, accumulate: Callable[[Longs], ArrowAccumulators]
+    lists: ElementLists,
+    parked_accumulators: ArrowAccumulators,
+    accumulate: Callable[[Longs], ArrowAccumulators],
 ) -> ArrowAccumulators:
     """The accumulator of each list, none of them empty. Numbers in lists are first those of parked
     accumulators, then those of elements; `accumulate` makes the accumulators of some elements. Lists are
@@ -161,7 +163,7 @@ def combine_elements(
     ends = starts.copy()
     np.maximum.at(ends, runs_of_lists, lists.ends)
     runs = ElementLists(lists.numbers, starts, ends)
-    portions = (np.cumsum(runs.lengths) - runs.lengths) // _NUMBERS_AT_ONCE
+    portions = (np.cumsum(runs.lengths) - runs.lengths) // NUMBERS_AT_ONCE
     order = np.argsort(runs_of_lists, kind="stable")
     parts: list[ArrowAccumulators] = []
     bounds = np.append(np.flatnonzero(np.diff(portions, prepend=-1)), len(portions))
@@ -173,14 +175,16 @@ def combine_elements(
         shifts = (np.cumsum(lengths) - lengths - runs_of_portion.starts)[runs_of_lists[rows] - first]
         numbers = runs_of_portion.explode()
         used_numbers, places = _places_among_distinct(numbers)
-        parked_numbers, element_numbers = np.split(used_numbers, np.searchsorted(used_numbers, [parked.size]))
-        accumulators = parked.take(parked_numbers)
+        parked_numbers, element_numbers = np.split(
+            used_numbers, np.searchsorted(used_numbers, [parked_accumulators.size])
+        )
+        accumulators = parked_accumulators.take(parked_numbers)
         if len(element_numbers):
-            accumulators = accumulators.join([accumulate(element_numbers - parked.size)])
+            accumulators = accumulators.join([accumulate(element_numbers - parked_accumulators.size)])
         portion = ElementLists(places, lists.starts[rows] + shifts, lists.ends[rows] + shifts)
         parts.append(combine_lists(portion, accumulators))
     if not parts:
-        return parked.take(slice(0, 0))
+        return parked_accumulators.take(slice(0, 0))
     positions = np.empty(len(order), np.int64)
     positions[order] = np.arange(len(order))
     return parts[0].join(parts[1:]).take(positions)

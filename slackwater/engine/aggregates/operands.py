@@ -49,29 +49,29 @@ def accumulate_operands(
     size = len(operands_of_rows)
     columns = []
     for number, (name, aggregate) in enumerate(aggregates.items()):
-        declared = pipeline.select[name]
+        declaration = pipeline.select[name]
         values = [operands_of_row[number] for operands_of_row in operands_of_rows]
-        if declared.column is None and declared.where is None:
+        if declaration.column is None and declaration.where is None:
             values = [True] * size
         places = np.array([place for place, value in enumerate(values) if value is not None], np.int64)
         values = [value for value in values if value is not None]
         bound = aggregate.unconditional if isinstance(aggregate, ConditionalAggregate) else aggregate
-        columns.append(_accumulate(declared, bound, types, values, Groups(places, size)))
+        columns.append(_accumulate(declaration, bound, types, values, Groups(places, size)))
     return ArrowAccumulators.of(tuple(aggregates.values()), columns, size)
 
 
 def _accumulate(
-    declared: Aggregate,
+    aggregate: Aggregate,
     bound: BoundAggregate,
     types: Mapping[str, pa.DataType],
     values: Sequence[Any],
     groups: Groups,
 ) -> Columns:
-    if declared.by is not None:
+    if aggregate.by is not None:
         return bound.combine(_ranked_values(bound, values), groups)
-    column = declared.column or ""
+    column = aggregate.column or ""
     # Values that are counted may be of any type; it is enough that they are there.
-    is_counted = declared.kind == "count"
+    is_counted = aggregate.kind == "count"
     array = pa.array([True] * len(values)) if is_counted else to_arrow(values, types[column])
     return bound.partial(pa.table({column: array}), groups)
 

@@ -27,7 +27,7 @@ from slackwater.windowing.columnar.element_lists import ElementLists
 
 _NOTHING: Final = 0  # the accumulator of no elements
 _NO_ELEMENTS: Final = -1  # the item that adds nothing
-_UNEXTENDED: Final = -1  # the newest addition of the chain of no elements, to which nothing is added
+_NO_ADDITION: Final = -1  # of the chain of no elements, which is never extended
 
 
 class ElementChains(AggregateFunction):
@@ -39,7 +39,7 @@ class ElementChains(AggregateFunction):
         # Of each addition its chain, and what it adds: an element's number, or -1 - (a parked accumulator's).
         self._chains = array("q", [0])
         self._items = array("q", [_NO_ELEMENTS])
-        self._newest_additions = [_UNEXTENDED]  # of each chain
+        self._newest_additions = [_NO_ADDITION]  # of each chain
         self._accumulators_before: dict[int, tuple[int, ...]] = {}  # of chains that begin after others
         self._parked_count = 1
 

@@ -61,7 +61,7 @@ class SelectContents:
         self._added_results = added_results
         no_elements = Groups(np.zeros(0, np.int64), 1)
         no_element = (item.partial(no_rows, no_elements) for item in self._aggregates.values())
-        self._parked = [ArrowAccumulators.of(tuple(self._aggregates.values()), no_element, 1)]
+        self._parked_accumulators = [ArrowAccumulators.of(tuple(self._aggregates.values()), no_element, 1)]
         self._operands = _Operands()
         self.chains = ElementChains()
         if not elements_are_numbers:
@@ -82,7 +82,7 @@ class SelectContents:
     def values(self, rows: pa.Table) -> list[int]:
         if "contents" not in rows.column_names:
             rows = rows.append_column("contents", pa.nulls(rows.num_rows, pa.string()))
-        self._parked.append(read_accumulators(rows, self._aggregates, self._added_results))
+        self._parked_accumulators.append(read_accumulators(rows, self._aggregates, self._added_results))
         return self.chains.restore(rows.num_rows)
 
     def results(self, contents: Sequence[int | None]) -> list[pa.Array]:
@@ -99,7 +99,9 @@ class SelectContents:
         is_none = np.array([number is None for number in contents], np.bool_)
         numbers = np.array([number for number in contents if number is not None], np.int64)
         accumulators = combine_elements(
-            self.chains.lists(numbers), self._parked[0].join(self._parked[1:]), self._accumulate
+            self.chains.lists(numbers),
+            self._parked_accumulators[0].join(self._parked_accumulators[1:]),
+            self._accumulate,
         )
         return accumulators, pa.array(np.cumsum(~is_none) - 1, mask=is_none)
 

@@ -87,7 +87,7 @@ def test_lists_are_combined_in_portions_of_any_size(
     starts = np.array([start for start, _ in spans], np.int64)
     ends = np.array([min(start + length, 10) for start, length in spans], np.int64)
     elements = rows.slice(parked_count)
-    with patch.object(arrow_accumulators, "_NUMBERS_AT_ONCE", at_once):
+    with patch.object(arrow_accumulators, "NUMBERS_AT_ONCE", at_once):
         combined = combine_elements(
             ElementLists(np.array(numbers, np.int64), starts, ends),
             parked,

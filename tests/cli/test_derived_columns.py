@@ -84,7 +84,7 @@ def test_an_expression_that_does_not_suit_the_source_is_refused_with_its_place(
     for settings, words in {
         'derive={"part": "hour(k) / 6"}': "derive['part'] is 'hour(k) / 6'; at column 1: ",
         'derive={"part": "hour(e) / "}': "at column 10: the text ends; a column, a literal",
-        'derive={"x": "hour(e)"}': "derive['x']: the source has a column 'x'. Give the derived one another name",
+        'derive={"x": "hour(e)"}': "derive['x']: the source has a column 'x'. Give the derived one",
         'derive={"e": "hour(e)"}': "derive has 'e', which is a time",
         'derive={"part": "x / 2.0"}, key_by="part"': "key column 'part' is double",
         'derive={"part": "now()"}': "now differs from run to run",

@@ -88,11 +88,11 @@ def test_broken_values_are_quarantined_and_leave_the_others_as_they_are(replay, 
         stored_as=lambda rows: as_json(rows, lambda row: row["row"] % every == 0),
     )
     assert left(cut) == left(once)
-    whole = [event for event in events if event.order % every]
-    expected = replay_pipeline(plain, whole, rules, [], [2], engines=ENGINES[:1])
+    sound_events = [event for event in events if event.order % every]
+    expected = replay_pipeline(plain, sound_events, rules, [], [2], engines=ENGINES[:1])
     assert multiset(once.panes) == multiset(expected.panes)
     failed = [row for row in once.quarantined if row["reason_code"] == "expression_failed"]
-    assert len(failed) == len(events) - len(whole)
+    assert len(failed) == len(events) - len(sound_events)
     assert all(row["column_name"] in DERIVE for row in failed)
     assert once.counts["rows_read"] == sum(once.counts[name] for name in COUNTS)
 
@@ -147,8 +147,8 @@ def check_raw_columns(columns, stored_as, plain, events, rules, data):
         data, columns.over(plain), events, rules, stored_as=lambda rows: stored_as(rows, broken)
     )
     assert left(cut) == left(once)
-    whole = [event for number, event in enumerate(events) if number not in broken]
-    expected = replay_pipeline(plain, whole, rules, [], [2], engines=ENGINES[:1])
+    sound_events = [event for number, event in enumerate(events) if number not in broken]
+    expected = replay_pipeline(plain, sound_events, rules, [], [2], engines=ENGINES[:1])
     assert multiset(once.panes) == multiset(expected.panes)
     if columns.derives_key_in_pipeline:  # which then reads another column, whose hash elements have
         once.windows, expected.windows = map(without_hashes, (once.windows, expected.windows))
@@ -157,14 +157,14 @@ def check_raw_columns(columns, stored_as, plain, events, rules, data):
     assert multiset(once.windows) == multiset(expected.windows)
     assert len(once.late) == len(expected.late)
     # Of these a row without an arrival is the first run's.
-    found = [
+    events_of_runs = [
         events[number]
         for number, column in broken.items()
         if events[number].arrival is None
         or column == "arrival_time"
         or rules.start <= events[number].arrival < rules.to
     ]
-    assert once.counts["rows_quarantined"] == expected.counts["rows_quarantined"] + len(found)
+    assert once.counts["rows_quarantined"] == expected.counts["rows_quarantined"] + len(events_of_runs)
     failed = [row["column_name"] for row in once.quarantined if row["reason_code"] == "expression_failed"]
     assert set(failed) <= set(broken.values())
     assert once.counts["rows_accepted"] == expected.counts["rows_accepted"]

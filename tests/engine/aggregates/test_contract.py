@@ -58,8 +58,8 @@ def test_every_registered_kind_has_cases_and_a_brute_force() -> None:
     assert set(AGGREGATES) == set(KINDS) == set(BRUTE_FORCES)
     assert {case.aggregate.kind for case in CASES} == set(AGGREGATES)
     for case in CASES:
-        taken = AGGREGATES[case.aggregate.kind].families
-        assert not taken or any(case.column in TYPES[family] for family in taken)
+        families = AGGREGATES[case.aggregate.kind].families
+        assert not families or any(case.column in TYPES[family] for family in families)
 
 
 class Toy:

@@ -43,9 +43,9 @@ def test_an_accumulator_holds_the_elements_of_its_list(
             start = chains.create_accumulator() if step == "new" else a
             lists[chains.add(element, start)] = [*lists[start], 1 + restored_count + element]
     chosen = data.draw(st.lists(st.sampled_from(list(lists)), max_size=8))
-    held = chains.lists(np.array(chosen, np.int64))
+    element_lists = chains.lists(np.array(chosen, np.int64))
     for row, accumulator in enumerate(chosen):
-        numbers = held.take(slice(row, row + 1)).explode().tolist()
+        numbers = element_lists.take(slice(row, row + 1)).explode().tolist()
         assert numbers, "none is empty: 0 stands for no elements"
         assert Counter(filter(None, numbers)) == Counter(lists[accumulator])
 

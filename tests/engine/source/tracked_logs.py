@@ -67,17 +67,17 @@ class TrackedLog(CommitLog):
         self._commit(hour, "OPTIMIZE", chosen_paths, rows, is_change=False, into=into)
 
     def delete(self, hour: float, number: int) -> None:
-        self._write_files_again(hour, "DELETE", number, lambda rows, found: rows.filter(pc.invert(found)))
+        self._write_files_again(hour, "DELETE", number, lambda rows, is_row: rows.filter(pc.invert(is_row)))
 
     def update(self, hour: float, number: int, number_now: int) -> None:
         """Give a row another number; it then has the commit version of its file. `a` is its arrival."""
 
-        def changed(rows: pa.Table, found: pa.ChunkedArray) -> pa.Table:
+        def changed(rows: pa.Table, is_row: pa.ChunkedArray) -> pa.Table:
             columns = dict(zip(rows.column_names, rows.columns, strict=True))
-            columns["row"] = pc.if_else(found, number_now, columns["row"])
+            columns["row"] = pc.if_else(is_row, number_now, columns["row"])
             if "a" in columns:
-                columns["a"] = pc.if_else(found, pa.scalar(moment(hour), columns["a"].type), columns["a"])
-            columns[COLUMN] = pc.if_else(found, pa.scalar(None, pa.int64()), columns[COLUMN])
+                columns["a"] = pc.if_else(is_row, pa.scalar(moment(hour), columns["a"].type), columns["a"])
+            columns[COLUMN] = pc.if_else(is_row, pa.scalar(None, pa.int64()), columns[COLUMN])
             return pa.table(columns)
 
         self._write_files_again(hour, "UPDATE", number, changed)
@@ -105,9 +105,9 @@ class TrackedLog(CommitLog):
     ) -> None:
         for path in sorted(self._adds_at(self.version)):
             rows = self._tracked_rows(path)
-            found = pc.equal(rows.column("row"), number)
-            if pc.any(found).as_py():
-                self._commit(hour, operation, [path], changed(rows, found), is_change=True)
+            is_row = pc.equal(rows.column("row"), number)
+            if pc.any(is_row).as_py():
+                self._commit(hour, operation, [path], changed(rows, is_row), is_change=True)
 
     def _tracked_rows(self, path: str) -> pa.Table:
         """The rows of a file with the materialized column, which has all versions."""

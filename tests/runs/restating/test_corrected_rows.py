@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from slackwater.engine.source import row_changes
+from slackwater.engine.source import row_comparison
 from slackwater.engine.source.pinned_source import PinnedSource, SourceRewritten
 from slackwater.engine.source.pinning import pin
 from slackwater.engine.source.row_changes import row_changes_since
@@ -153,7 +153,7 @@ def test_a_comparison_of_files_is_the_difference_of_multisets(tmp_path: Path, se
 def test_three_hundred_rows_of_a_large_file_are_told_in_bounded_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_changes, "MEMORY_LIMIT", "64MB")
+    monkeypatch.setattr(row_comparison, "MEMORY_LIMIT", "64MB")
     count, world = 400_000, World(tmp_path / "world")
     numbers = pa.array(range(count), pa.int64())
     times = pa.array([ms(0) * 1000 + number * 1_000 for number in range(count)]).cast(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -89,6 +90,40 @@ def test_a_lineage_over_raw_values_is_as_one_over_the_columns(tmp_path: Path, en
     assert (world.main.rows_folded, world.main.state_hash) == (1, plain.main.state_hash)
     assert world.main.output_hash == plain.main.output_hash
     assert [verified(world, seq) for seq in (1, 2, 3)] == [[], [], []]
+
+
+@pytest.mark.parametrize("has_unusable", [False, True], ids=["late", "late and unusable"])
+def test_raw_values_are_read_once_also_those_of_late_and_unusable_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_unusable: bool
+) -> None:
+    """Each file has one row group, a late row and perhaps one two days ahead of its arrival in it."""
+    world = raw_world(tmp_path / "raw", ColumnarEngine())
+    late_rows = [Event(1, 20, 901), Event(21, 44, 902, key="b", x=5)]
+    unusable = [Event(49, 1, 903), Event(73, 25, 904, key="b")] if has_unusable else []
+    world.append([*every_hour(0, 23), late_rows[0], *unusable[:1]])
+    world.append([*every_hour(24, 47), late_rows[1], *unusable[1:]])
+    columns_read: list[str] = []
+    read_row_groups = pq.ParquetFile.read_row_groups
+
+    def recording(
+        parquet: pq.ParquetFile, groups: Sequence[int], columns: Sequence[str], **how: bool
+    ) -> pa.Table:
+        columns_read.extend(columns)
+        return read_row_groups(parquet, groups, columns, **how)
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_groups", recording)
+    rows = world.run(48)
+    assert [(row.rows_late, row.rows_quarantined) for row in rows] == [(1, int(has_unusable))] * 2
+    assert columns_read.count("value") == 2
+    late_events = sorted(world.live("late_events"), key=lambda row: int(row["row"]))
+    values = [{name: row[name] for name in ("value", "row", "seen", "x")} for row in late_events]
+    raw_rows = world.rows(late_rows).append_column("x", pa.array([1, 5]))
+    assert values == raw_rows.to_pylist()
+    quarantine_rows = [json.loads(row["row_json"]) for row in world.live("quarantine")]
+    assert sorted((row["row"], json.loads(row["value"])["at"]) for row in quarantine_rows) == [
+        (one.row, ms(one.event)) for one in unusable
+    ]
+    assert [verified(world, seq) for seq in (1, 2)] == [[], []]
 
 
 @pytest.mark.slow

@@ -39,6 +39,7 @@ class JudgedBatch:
         filtered_folded_count: how many filtered rows had arrived before the slice.
         exploded_count: of how many rows of the source these are the items.
         positions: the position of each element in the batch; None when every row is one.
+        unusable_positions: of each row that breaks a rule, also where the rows are dropped.
     """
 
     elements: pa.Table
@@ -47,6 +48,7 @@ class JudgedBatch:
     filtered_folded_count: int = 0
     exploded_count: int = 0
     positions: Int64s | None = None
+    unusable_positions: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def rows_read(self) -> int:
@@ -120,19 +122,20 @@ class Judge:
         elements = elements.append_column(ARRIVAL, pa.array(moved_to[usable])).append_column(
             EVENT, pa.array(event[usable])
         )
-        unusable = (
-            np.flatnonzero(is_of_run & (reason != 0) & passes_filter) if quarantine else np.zeros(0, np.int64)
-        )
+        unusable = np.flatnonzero(is_of_run & (reason != 0) & passes_filter)
         is_filtered = is_of_run & ~passes_filter
         filtered_folded_count = np.count_nonzero(is_filtered & ~no_arrival & (moved_to < self.from_ms))
         is_first_item = np.ones(0, np.bool_) if batch.item_numbers is None else batch.item_numbers <= 1
         return JudgedBatch(
             elements,
-            quarantine_rows=self._quarantine(batch, unusable, reason, failures),
+            quarantine_rows=self._quarantine(
+                batch, unusable if quarantine else unusable[:0], reason, failures
+            ),
             filtered_count=int(np.count_nonzero(is_filtered)),
             filtered_folded_count=int(filtered_folded_count),
             exploded_count=int(np.count_nonzero(is_of_run & is_first_item)) if len(is_first_item) else 0,
             positions=np.flatnonzero(usable),
+            unusable_positions=unusable,
         )
 
     def takes_all(self, batch: SourceBatch) -> bool:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.engine.rows.columns_read import ARRIVAL, EVENT, columns_judged
-from slackwater.engine.rows.judge import Judge
+from slackwater.engine.rows.judge import Judge, JudgedBatch
 from slackwater.engine.source.batches import SourceBatch
 from slackwater.engine.source.overrides import identifying_columns
 from slackwater.engine.source.scan import Batches, SliceScan
@@ -154,23 +154,32 @@ class Progress:
 
 @dataclass(frozen=True)
 class AggregateTicks:
-    """Map task of the pass: greatest event time and last arrival of each (source partition, tick)."""
+    """Map task of the pass: greatest event time and last arrival of each (source partition, tick). What was
+    read of rows that are unusable or may be late is kept for the replay.
+    """
 
     judge: Judge
 
     def __call__(self, batches: Batches) -> Iterable[tuple[int, pa.Table]]:
-        interval_ms, column = (
-            max(self.judge.pipeline.watermarks.interval_ms, 1),
-            self.judge.pipeline.roles.source_partition,
-        )
+        pipeline = self.judge.pipeline
+        interval_ms, column = max(pipeline.watermarks.interval_ms, 1), pipeline.roles.source_partition
+        bound_ms = pipeline.watermarks.out_of_orderness_ms + pipeline.allowed_lateness_ms
         for batch in batches:
-            elements, arrivals, events, per_ms = self._elements(batch)
+            judged_batch = (
+                None if self.judge.takes_all(batch) else self.judge.judge_batch(batch, quarantine=False)
+            )
+            elements, arrivals, events, per_ms = self._elements(batch, judged_batch)
             if not elements.num_rows:
                 continue
             codes, names = _code_partitions(elements, column)
             if batch.may_hold_unread:
                 # A folded row counts as if it had arrived at the slice's start.
                 arrivals = np.maximum(arrivals, self.judge.from_ms * per_ms)
+            if batch.keep_rows is not None:
+                places = rows_that_may_be_late(arrivals, events, bound_ms * per_ms)
+                if judged_batch is not None and judged_batch.positions is not None:
+                    places = np.union1d(judged_batch.positions[places], judged_batch.unusable_positions)
+                batch.keep_rows(places)
             ticks = TickAggregates.from_elements(
                 codes, arrivals, events, interval_ms=interval_ms, per_ms=per_ms
             )
@@ -185,16 +194,29 @@ class AggregateTicks:
                 ),
             )
 
-    def _elements(self, batch: SourceBatch) -> tuple[pa.Table, Longs, Longs, int]:
-        """(usable rows, their arrivals, their event times, how many units of these make a millisecond)."""
-        if not self.judge.takes_all(batch):
-            elements = self.judge.judge_batch(batch, quarantine=False).elements
+    def _elements(
+        self, batch: SourceBatch, judged_batch: JudgedBatch | None
+    ) -> tuple[pa.Table, Longs, Longs, int]:
+        """(usable rows, their arrivals, their event times, how many units of these make a millisecond). All
+        rows of a batch that was not judged row by row are usable.
+        """
+        if judged_batch is not None:
+            elements = judged_batch.elements
             return elements, elements.column(ARRIVAL).to_numpy(), elements.column(EVENT).to_numpy(), 1
         source = self.judge.pipeline.roles
         arrivals, events = (
             _microseconds(batch.rows.column(name)) for name in (source.arrival_time, source.event_time)
         )
         return batch.rows, arrivals, events, 1000
+
+
+def rows_that_may_be_late(arrivals: Longs, events: Longs, bound: int) -> Longs:
+    """The places of a batch's elements whose event time lies `bound` or more below a rising line: arrival
+    plus the most that an event time of the batch is ahead of its arrival. Before an element arrives no event
+    time of its batch lies above that line, so a watermark of the batch alone passes no other element.
+    """
+    ahead = events - arrivals
+    return np.flatnonzero(ahead <= ahead.max() - bound)
 
 
 def _microseconds(times: pa.ChunkedArray) -> Longs:

@@ -41,6 +41,8 @@ class SourceBatch:
             all the same; None: there are no such rows.
         is_part: whether rows of the slice belong to another batch; see `InputFile`.
         read_full_rows: reads all columns of the scan at ascending positions; None where `rows` has all.
+        keep_rows: keeps what was read of the rows at ascending positions for `full_rows` of the slice's next
+            pass, which reads it anew for other rows; None where nothing is kept.
         statistics: a column's statistics in the file; null-checked columns that `rows` lacks have none.
     """
 
@@ -49,6 +51,7 @@ class SourceBatch:
     may_hold_unread: bool
     read_to_ms: int | None = None
     read_full_rows: Callable[[npt.NDArray[np.int64]], pa.Table] | None = None
+    keep_rows: Callable[[npt.NDArray[np.int64]], None] | None = None
     statistics: Callable[[str], ColumnStatistics] | None = None
     source: int | None = None
     is_part: bool = False

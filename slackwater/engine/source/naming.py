@@ -180,6 +180,7 @@ def common_batch(
         read_to_ms=batch.read_to_ms,
         is_part=batch.is_part,
         read_full_rows=partial(_full_rows, naming, batch, columns),
+        keep_rows=batch.keep_rows,
         statistics=None if batch.statistics is None else partial(_statistics, naming, batch),
         source=naming.position,
         failures=tuple(naming.failure(failure) for failure in batch.failures),

@@ -114,7 +114,14 @@ class SourceFile:
             full_rows = (
                 None
                 if len(eager) == len(columns)
-                else partial(self.rows, tuple(columns), groups, rows_at_hand=rows_at_hand)
+                else partial(
+                    self.rows, tuple(columns), groups, rows_at_hand=rows_at_hand, column_files=column_files
+                )
+            )
+            keep_rows = (
+                partial(column_files.keep_rows, file, groups, rows_at_hand)
+                if column_files is not None and column_files.columns
+                else None
             )
             yield SourceBatch(
                 rows=computed_rows.rows,
@@ -125,6 +132,7 @@ class SourceFile:
                 read_to_ms=file.read_to_ms,
                 is_part=file.is_part,
                 read_full_rows=full_rows,
+                keep_rows=keep_rows,
                 statistics=statistics,
             )
 
@@ -231,20 +239,23 @@ class SourceFile:
         groups: Sequence[int],
         positions: npt.NDArray[np.int64],
         rows_at_hand: pa.Table | None = None,
+        column_files: ComputedColumnFiles | None = None,
     ) -> pa.Table:
         """`columns` of the rows at ascending `positions`, counted from the first of `groups`. Stored columns
-        that `rows_at_hand`, all rows of these groups, have are not read again.
+        that `rows_at_hand`, all rows of these groups, have are not read again, nor those that `column_files`
+        keep of these rows.
         """
         names = stored_names(self.schema, columns)
-        names_at_hand = set(() if rows_at_hand is None else rows_at_hand.column_names)
-        tables = []
+        stored_columns: dict[str, pa.ChunkedArray] = {}
         if rows_at_hand is not None:
-            table = rows_at_hand.select([name for name in names if name in names_at_hand])
-            tables.append(table.take(pa.array(positions)))
-        if other_names := [name for name in names if name not in names_at_hand]:
-            tables.append(self._stored_rows(other_names, groups, positions))
-        rows = pa.table({name: table.column(name) for table in tables for name in table.column_names})
-        return compute(self.schema, columns, rows).rows
+            table = rows_at_hand.select([name for name in names if name in rows_at_hand.column_names])
+            stored_columns |= _columns_by_name(table.take(pa.array(positions)))
+        if column_files is not None and not stored_columns.keys() >= set(names):
+            kept_rows = column_files.kept_rows(self.file, groups, positions)
+            stored_columns |= {} if kept_rows is None else _columns_by_name(kept_rows)
+        if other_names := [name for name in names if name not in stored_columns]:
+            stored_columns |= _columns_by_name(self._stored_rows(other_names, groups, positions))
+        return compute(self.schema, columns, pa.table(stored_columns)).rows
 
     def _stored_rows(
         self, columns: Sequence[str], groups: Sequence[int], positions: npt.NDArray[np.int64]
@@ -265,3 +276,7 @@ class SourceFile:
         begins = ends[read_positions] - sizes
         place = np.searchsorted(read_positions, owners)
         return stored_rows.take(pa.array(positions - begins[place] + shifts[place]))
+
+
+def _columns_by_name(rows: pa.Table) -> dict[str, pa.ChunkedArray]:
+    return dict(zip(rows.column_names, rows.columns, strict=True))

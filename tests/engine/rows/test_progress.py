@@ -21,6 +21,7 @@ from slackwater.engine.rows.progress import (
     collected_by,
     moment,
     partition_names,
+    rows_that_may_be_late,
     scan_of_pass,
 )
 from slackwater.engine.rows.tick_pass import timeline_from
@@ -304,6 +305,28 @@ def test_files_say_of_ticks_what_their_rows_say(
         before = expected.get((name, counted_from // MINUTE), (event, counted_from))
         expected[name, counted_from // MINUTE] = (max(event, before[0]), max(counted_from, before[1]))
     assert maxima == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), min_size=1), st.integers(0, 20))
+def test_all_rows_that_the_watermark_of_their_batch_passes_may_be_late(
+    rows: list[tuple[int, int]], bound: int
+) -> None:
+    """Rows of (arrival, event time), one after the other, and the watermark of those before each."""
+    rows = sorted(rows, key=lambda row: row[0])
+    passed = {
+        place
+        for place, (_, event) in enumerate(rows)
+        if place and event <= max(earlier for _, earlier in rows[:place]) - bound - 1
+    }
+    arrivals, events = (np.array(column, np.int64) for column in zip(*rows, strict=True))
+    assert passed <= set(rows_that_may_be_late(arrivals, events, bound).tolist())
+
+
+def test_rows_that_may_be_late_by_hand() -> None:
+    arrivals, events = np.array([100, 110, 120, 130, 140]), np.array([90, 101, 105, 119, 134])
+    assert rows_that_may_be_late(arrivals, events, 10).tolist() == []
+    assert rows_that_may_be_late(arrivals, events, 5).tolist() == [2, 3]
+    assert rows_that_may_be_late(arrivals, events, 4).tolist() == [0, 2, 3]
 
 
 def test_a_moment_is_none_before_the_first_watermark() -> None:

@@ -93,6 +93,44 @@ def test_whole_rows_are_at_hand_in_both_passes(tmp_path: Path, files: ComputedCo
         }
 
 
+def texts_of(files: ComputedColumnFiles, file: SourceFile, positions: list[int]) -> list[object]:
+    """The texts of rows at these positions, as a pass gets them that reads no text of other rows."""
+    [batch] = file.batches(("id", "value"), ("id",), column_files=files)
+    texts: list[object] = batch.full_rows(np.array(positions)).column("value").to_pylist()
+    return texts
+
+
+def test_the_second_pass_reads_no_text_of_rows_that_the_first_has_kept(
+    tmp_path: Path, files: ComputedColumnFiles
+) -> None:
+    file = write(tmp_path, TEXTS * 8)
+    [batch] = file.batches(("id", "toll"), None, column_files=files)
+    assert batch.keep_rows is not None
+    batch.keep_rows(np.array([0, 2, 4, 38]))
+    overwritten = write(tmp_path, [TEXTS[1]] * 40)
+    assert texts_of(files, overwritten, [2, 4, 38]) == ["{", None, TEXTS[3]]
+    assert texts_of(files, overwritten, [0]) == [TEXTS[0]]
+    assert texts_of(files, overwritten, [38, 39]) == [TEXTS[1]] * 2  # of the last nothing was kept
+    # A task that is repeated finds the columns in files, and has read no text.
+    [batch] = overwritten.batches(("id", "toll"), None, column_files=files)
+    assert batch.keep_rows is not None
+    batch.keep_rows(np.array([0, 1]))
+    assert texts_of(files, overwritten, [2, 4, 38]) == ["{", None, TEXTS[3]]
+
+
+@pytest.mark.parametrize("positions", [[], [0, 1, 2, 3, 4, 5]], ids=["none", "many"])
+def test_neither_no_rows_nor_many_are_kept(
+    tmp_path: Path, files: ComputedColumnFiles, positions: list[int]
+) -> None:
+    file = write(tmp_path, TEXTS * 8)
+    [batch] = file.batches(("id", "toll"), None, column_files=files)
+    assert batch.keep_rows is not None
+    paths = sorted(Path(files.folder).glob("*"))
+    batch.keep_rows(np.array(positions, np.int64))
+    assert sorted(Path(files.folder).glob("*")) == paths
+    assert texts_of(files, file, [1, 3]) == [TEXTS[1], TEXTS[3]]
+
+
 def test_another_share_or_partition_has_files_of_its_own(tmp_path: Path, files: ComputedColumnFiles) -> None:
     file = write(tmp_path, TEXTS)
     shares = [replace(file, file=share) for share in file.file.shares(2)]

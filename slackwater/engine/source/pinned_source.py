@@ -35,12 +35,10 @@ from slackwater.engine.source.files import (
     fraction_between,
     has_arrivals_before,
     logical_files,
-    within_slices,
 )
 from slackwater.engine.source.row_groups import SourceFile
 from slackwater.engine.source.stored_arrivals import StoredArrivals, recorded_files
 from slackwater.errors import UsageError
-from slackwater.tables.stores import map_concurrently
 from slackwater.windowing.times import to_datetime
 
 
@@ -292,8 +290,7 @@ class PinnedSource:
         self, arrival: str, among: Collection[LogicalFile] | None = None
     ) -> list[tuple[InputFile, Bounds | None]]:
         """Its files, or those `among` them, with the least and the greatest arrival in microseconds, as
-        `slackwater.engine.source.files.files_with_bounds` has them. Where the log does not have them,
-        the day of its partition does, the record, or else the file itself; None where that is gone.
+        `slackwater.engine.source.files.files_with_bounds` has them or else `StoredArrivals`; None if neither.
         """
         column = self.name_in_log(arrival)
         listed_files = [
@@ -303,12 +300,15 @@ class PinnedSource:
         ]
         if all(bounds is not None for _, bounds in listed_files):
             return listed_files
-        stored_arrivals = StoredArrivals(self.uri, self.schema, arrival, column, self.record)
-
-        def with_bounds(item: tuple[InputFile, Bounds | None]) -> tuple[InputFile, Bounds | None]:
-            return item if item[1] is not None else within_slices(*stored_arrivals.with_bounds(item[0]))
-
-        return list(map_concurrently(with_bounds, listed_files))
+        stored_arrivals = StoredArrivals(
+            uri=self.uri,
+            schema=self.schema,
+            arrival=arrival,
+            column=column,
+            record=self.record,
+            has_readable_files=self.why_not_direct is None,
+        )
+        return stored_arrivals.with_missing_bounds(listed_files)
 
     def check_kept(
         self, before: "PinnedSource", from_ms: int, arrival: str, newer_reads: Sequence[ReadRange] = ()

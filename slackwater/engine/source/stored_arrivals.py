@@ -20,10 +20,10 @@ from slackwater.engine.source.file_record import (
     RecordedFile,
     text_of_partition,
 )
-from slackwater.engine.source.files import NOWHERE, Bounds, InputFile
+from slackwater.engine.source.files import NOWHERE, Bounds, InputFile, within_slices
 from slackwater.engine.source.row_groups import SourceFile
 from slackwater.tables.delta.parquet import open_verified
-from slackwater.tables.stores import filesystem
+from slackwater.tables.stores import filesystem, map_concurrently
 from slackwater.windowing.times import to_ms
 
 # Delta computes such a column whenever a row is written, and refuses another value.
@@ -35,21 +35,39 @@ _OTHER_ZONES_MS = _DAY_MS
 
 @dataclass(frozen=True)
 class StoredArrivals:
-    """The arrivals in files of a source; `column` is the name of the arrival in files."""
+    """The arrivals in files of a source; `column` is the name of the arrival in files. `has_readable_files`:
+    whether the files can be read without Spark.
+    """
 
     uri: str
     schema: pa.Schema
     arrival: str
     column: str
     record: FileRecord | None
+    has_readable_files: bool
+
+    def with_missing_bounds(
+        self, files: Iterable[tuple[InputFile, Bounds | None]]
+    ) -> list[tuple[InputFile, Bounds | None]]:
+        """The files with bounds of those arrivals that slices may hold, also where the log has none."""
+        return list(
+            map_concurrently(
+                lambda item: item if item[1] is not None else within_slices(*self.with_bounds(item[0])),
+                files,
+            )
+        )
 
     def with_bounds(self, file: InputFile) -> tuple[InputFile, Bounds | None]:
-        """A file with the bounds of its arrivals; None where it is gone."""
+        """A file with the bounds of its arrivals; None where it is gone, or is to be read for them and Spark
+        alone can read it: then it may hold any rows.
+        """
         partition = dict(file.partition)
         if self._day_column in partition:
             return _with_arrivals_of_day(file, partition[self._day_column])
         bounds = None if self.record is None else self.record.bounds_of(file.path, self.column)
         if bounds is None:
+            if not self.has_readable_files:
+                return replace(file, may_hold_unread=True), None
             try:
                 bounds = (
                     _computed_bounds(self.uri, _without_vector(file), self.schema, self.arrival, self.column)

@@ -6,6 +6,7 @@ import gc
 import itertools
 import operator
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -36,7 +37,7 @@ from slackwater.errors import RetryableError
 from slackwater.runtime.settings import is_local
 from slackwater.runtime.versions import Work, with_version_check
 from slackwater.tables.delta.statistics import OFFSETS_WITH_SECONDS_END
-from slackwater.windowing.times import to_datetime
+from slackwater.windowing.times import LATEST_MS, to_datetime
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -46,6 +47,7 @@ Send = Callable[[Iterable[tuple[int, pa.Table]]], Iterator[pa.RecordBatch]]
 Receive = Callable[[pa.Buffer], pa.Table]
 
 _TRIES = 3
+_URI_START = re.compile(r"^[A-Za-z][\w+.-]*:(//[^/]*)?(?=/)")
 _BYTES_AT_ONCE = 64 << 20
 HERE_BYTES = 256 << 20  # reading the times of 150 MB takes 0.4 s in two threads, as a job on two cores 0.55 s
 
@@ -204,13 +206,15 @@ class OnSpark:
         return self._rows_at(scan, scan.source.version).where(condition)
 
     def _unread_rows(self, scan: SliceScan, unread: "UnreadFiles", files: Sequence[InputFile]) -> "DataFrame":
+        from pyspark.sql.functions import unix_millis
+
         if is_computed(scan.source.schema.field(scan.arrival)):
             return self._rows_at(scan, unread.version, files)
         first_ms = scan.start_ms if unread.read_to_ms is None else max(scan.start_ms, unread.read_to_ms)
         arrival = _arrival(scan, first_ms)
         is_unread = (arrival >= to_datetime(first_ms)) & (arrival < to_datetime(scan.from_ms))
         if unread.read_to_ms is None:
-            is_unread = is_unread | arrival.isNull()
+            is_unread = is_unread | arrival.isNull() | (unix_millis(arrival) > LATEST_MS)
         return self._rows_at(scan, unread.version, files).where(is_unread)
 
     def _rows_at(self, scan: SliceScan, version: int, files: Sequence[InputFile] = ()) -> "DataFrame":
@@ -238,11 +242,14 @@ class UnreadFiles(NamedTuple):
 
 
 def _stands_in(files: Sequence[InputFile]) -> "Column":
-    """Whether a row of a Delta table is in one of these files. Spark names them as parts of a URI."""
+    """Whether a row of a Delta table is in one of these files. Spark names them as parts of a URI; the log
+    names a file of another table by a URI, whose scheme Spark may write otherwise.
+    """
     from pyspark.sql.functions import col, lit, replace, url_decode
 
     path = url_decode(replace(col("_metadata.file_path"), lit("+"), lit("%2B")))
-    return reduce(operator.or_, (path.endswith(f"/{file.path}") for file in files))
+    names = (_URI_START.sub("", file.path).lstrip("/") for file in files)
+    return reduce(operator.or_, (path.endswith(f"/{name}") for name in names))
 
 
 def _column(name: str) -> "Column":

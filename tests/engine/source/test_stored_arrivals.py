@@ -3,6 +3,7 @@ read once, or by the day of their partition.
 """
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -74,6 +75,24 @@ def test_a_column_that_has_no_statistics_in_the_file_either_is_read_once(
     pq.write_table(rows, tmp_path / path, write_statistics=False)
     assert [chosen(source, day) for day in (0, 1, 2)] == [0, 1, 0]
     assert opened_paths == [path]
+
+
+@pytest.mark.parametrize("arrival", ["a", "computed"])
+def test_files_that_spark_alone_can_read_are_not_opened_and_may_hold_any_rows(
+    tmp_path: Path, opened_paths: list[str], arrival: str
+) -> None:
+    place = DeltaPlace(str(tmp_path / "t"), str(tmp_path / "record"))
+    for day in range(3):
+        write(tmp_path / "t", day)
+    source = replace(
+        pin(replace(SOURCE, derive={"computed": "a + INTERVAL 1 HOUR"}), place), why_not_direct="a reason"
+    )
+    for path in (tmp_path / "t").glob("*.parquet"):
+        path.write_bytes(b"")  # whoever opens it fails
+    source.record_files(arrival)
+    files = source.files(ms(after(24 * 9)), ms(after(24 * 10)), arrival, None)
+    assert [file.may_hold_unread for file in files] == [True] * 3
+    assert not opened_paths
 
 
 @pytest.mark.parametrize("expression", ["CAST(a AS DATE)", "to_date(`a`)", "DATE(a)"])

@@ -29,7 +29,9 @@ class TimeWindow(NamedTuple):
 
     def cover(self, other: TimeWindow) -> TimeWindow:
         """The smallest window that holds both."""
-        return TimeWindow(min(self[0], other[0]), max(self[1], other[1]))
+        start, end = self
+        other_start, other_end = other
+        return TimeWindow(start if start < other_start else other_start, end if end > other_end else other_end)
 
     def java_hash(self) -> int:
         """Java's hash code, which decides the order of merged sessions."""

@@ -28,7 +28,7 @@ from slackwater.windowing.runtime.window_operator_config import WindowOperatorCo
 from slackwater.windowing.state.backend import StateBackend
 from slackwater.windowing.state.descriptors import ListStateDescriptor
 from slackwater.windowing.state.handles import KeyContext
-from slackwater.windowing.windows import Window
+from slackwater.windowing.windows import TimeWindow, Window
 
 MERGING_WINDOW_SET = ListStateDescriptor("merging-window-set")
 
@@ -49,6 +49,8 @@ class MergingWindowSet:
             with dynamic gaps or a user's assigner.
     """
 
+    __slots__ = ("_assigner", "_is_flink_exact", "_largest_size", "_loaded_pairs", "_mapping", "is_touched")
+
     def __init__(
         self,
         assigner: MergingWindowAssigner,
@@ -57,10 +59,8 @@ class MergingWindowSet:
     ) -> None:
         self._assigner = assigner
         self._is_flink_exact = is_flink_exact
-        # Sessions merge when they touch, whatever their gap; a user's assigner may merge by another rule.
-        self._merges_what_touches = assigner.merges_on_touch
         self._mapping: dict[Window, Window] = dict(pairs)
-        self._table = grown_table(16, len(self._mapping))
+        self._largest_size = len(pairs)  # the hash table grows with it, and never shrinks
         self._loaded_pairs = pairs
         self.is_touched = False
 
@@ -75,7 +75,8 @@ class MergingWindowSet:
         if not mapping:
             self._map_window(new, new)
             return new
-        if len(mapping) == 1 and self._merges_what_touches and new not in mapping:
+        # Sessions merge when they touch, whatever their gap; a user's assigner may merge by another rule.
+        if len(mapping) == 1 and self._assigner.merges_on_touch and new not in mapping:
             return self._add_beside_one(new, on_merge)
         groups: dict[Window, list[Window]] = {}
 
@@ -146,12 +147,13 @@ class MergingWindowSet:
     def _map_window(self, window: Window, state_window: Any) -> None:
         self.is_touched = True
         self._mapping[window] = state_window
-        self._table = grown_table(self._table, len(self._mapping))
+        if len(self._mapping) > self._largest_size:
+            self._largest_size = len(self._mapping)
 
     def _windows_in_order(self) -> list[Window]:
         if len(self._mapping) < 2:
             return list(self._mapping)
-        return hash_order(self._mapping, java_hash, self._table)
+        return hash_order(self._mapping, java_hash, grown_table(16, self._largest_size))
 
 
 class MergingWindows:
@@ -171,6 +173,7 @@ class MergingWindows:
         transaction: ElementTransaction | None,
     ) -> None:
         self._assigner, self._keys = assigner, keys
+        self._merges_on_touch = assigner.merges_on_touch
         self._is_flink_exact, self._trigger = config.is_flink_exact, config.trigger
         self._is_event_time, self._lateness_ms = assigner.is_event_time, config.allowed_lateness_ms
         self._contents = backend.state(config.contents)
@@ -179,6 +182,18 @@ class MergingWindows:
         self._listener, self._transaction = listener, transaction
         window_type = assigner.window_type
         self._own_window_class = own_window_class(window_type) if declares_columns(window_type) else None
+
+    def session_around(self, key: Any, new: Window) -> tuple[Window, Window] | None:
+        """The only window in flight of a key, with its state window, if it holds an element's own window, so
+        that `add_window` would change nothing: the most frequent case. None for any other.
+        """
+        pairs = self._pairs.get(key, None)
+        if pairs is None or len(pairs) != 1 or type(new) is not TimeWindow or not self._merges_on_touch:
+            return None
+        [pair] = pairs
+        start, end = window = pair[0]
+        is_inside = start <= new[0] <= end and start <= new[1] <= end and new != window
+        return pair if is_inside else None
 
     def load(self, key: Any) -> MergingWindowSet:
         return MergingWindowSet(self._assigner, self._pairs.get(key, None) or (), self._is_flink_exact)

@@ -29,13 +29,12 @@ class WindowEnds(dict[Window, tuple[int, int]]):
     def __missing__(self, window: Window) -> tuple[int, int]:
         if len(self) >= _CACHED_WINDOWS:
             self.clear()
-        ends = self[window] = (window.max_timestamp(), self.cleanup_time(window))
+        last_instant = window.max_timestamp()
+        ends = self[window] = (last_instant, min(last_instant + self._lateness_ms, LONG_MAX))
         return ends
 
     def cleanup_time(self, window: Window) -> int:
-        """Not cached: for windows that hardly repeat, such as sessions."""
-        cleanup = window.max_timestamp() + self._lateness_ms
-        return cleanup if cleanup < LONG_MAX else LONG_MAX
+        return self[window][1]
 
 
 def delete_cleanup_timer(timers: InternalTimerService, ends: WindowEnds, key: Any, window: Window) -> None:

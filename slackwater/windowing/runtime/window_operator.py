@@ -168,16 +168,22 @@ class WindowOperator(KeyedOperator):
         missed_windows: list[Window] | None = None if windows else []
         element = TimestampedValue(value, timestamp) if self._evictor is not None else value
         watermark = self.timer_service.current_watermark
-        sessions = merging.load(key)
+        sessions: MergingWindowSet | None = None  # until something may change
         for window in windows:
             self._context.window = window
-            actual = sessions.add_window(window, merging.on_merge)
-            last_instant, cleanup = actual.max_timestamp(), self._ends.cleanup_time(actual)
+            session = merging.session_around(key, window) if sessions is None else None
+            if session is not None:
+                actual, state_window = session
+            else:
+                sessions = sessions or merging.load(key)
+                actual = sessions.add_window(window, merging.on_merge)
+                state_window = sessions.state_window(actual)
+            last_instant, cleanup = self._ends[actual]
             if (self._is_event_time and cleanup <= watermark) or last_instant <= self._collected_mark:
+                sessions = sessions or merging.load(key)
                 sessions.retire_window(actual)
                 missed_windows = [window] if missed_windows is None else [*missed_windows, window]
                 continue
-            state_window = sessions.state_window(actual)
             if state_window is None:
                 raise UnknownWindowError(
                     f"{actual!r} has no state window; the assigner merged it away. "
@@ -187,9 +193,11 @@ class WindowOperator(KeyedOperator):
             is_new = self._contents.add(key, state_window, element)
             if self._listener is not None:
                 self._listener.element_added(key, actual, value, timestamp)
-            if is_new or sessions.is_touched or last_instant <= watermark or self._must_ask:
+            is_touched = sessions is not None and sessions.is_touched
+            if is_new or is_touched or last_instant <= watermark or self._must_ask:
                 self._ask_trigger(actual, state_window, cleanup, value, time)
-        merging.persist(key, sessions)
+        if sessions is not None:
+            merging.persist(key, sessions)
         return missed_windows
 
     def _ask_trigger(self, window: Window, state_window: Window, cleanup: int, value: Any, time: int) -> None:

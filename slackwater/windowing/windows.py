@@ -31,7 +31,9 @@ class TimeWindow(NamedTuple):
         """The smallest window that holds both."""
         start, end = self
         other_start, other_end = other
-        return TimeWindow(start if start < other_start else other_start, end if end > other_end else other_end)
+        if other_start <= start and end <= other_end:
+            return other
+        return TimeWindow(min(start, other_start), max(end, other_end))
 
     def java_hash(self) -> int:
         """Java's hash code, which decides the order of merged sessions."""

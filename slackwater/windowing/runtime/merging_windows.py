@@ -28,7 +28,7 @@ from slackwater.windowing.runtime.window_operator_config import WindowOperatorCo
 from slackwater.windowing.state.backend import StateBackend
 from slackwater.windowing.state.descriptors import ListStateDescriptor
 from slackwater.windowing.state.handles import KeyContext
-from slackwater.windowing.windows import TimeWindow, Window
+from slackwater.windowing.windows import Window
 
 MERGING_WINDOW_SET = ListStateDescriptor("merging-window-set")
 
@@ -75,9 +75,6 @@ class MergingWindowSet:
         if not mapping:
             self._map_window(new, new)
             return new
-        # Sessions merge when they touch, whatever their gap; a user's assigner may merge by another rule.
-        if len(mapping) == 1 and self._assigner.merges_on_touch and new not in mapping:
-            return self._add_beside_one(new, on_merge)
         groups: dict[Window, list[Window]] = {}
 
         def collect(result: Window, members: list[Window]) -> None:
@@ -93,19 +90,6 @@ class MergingWindowSet:
             self._merge(merged_window, members, on_merge)
         if not groups or (result == new and not has_merged):
             self._add_alone(result)
-        return result
-
-    def _add_beside_one(self, new: Window, on_merge: MergeFunction) -> Window:
-        """`add_window` with one window in flight, the most frequent case, without asking the assigner."""
-        [(only, state_window)] = self._mapping.items()
-        if not new.intersects(only):
-            self._map_window(new, new)
-            return new
-        result = new.cover(only)
-        if result != only:
-            self._mapping.clear()
-            self._map_window(result, state_window)
-            on_merge(result, [only], state_window, [])
         return result
 
     def retire_window(self, window: Window) -> None:
@@ -173,6 +157,7 @@ class MergingWindows:
         transaction: ElementTransaction | None,
     ) -> None:
         self._assigner, self._keys = assigner, keys
+        # Sessions merge when they touch, whatever their gap; a user's assigner may merge by another rule.
         self._merges_on_touch = assigner.merges_on_touch
         self._is_flink_exact, self._trigger = config.is_flink_exact, config.trigger
         self._is_event_time, self._lateness_ms = assigner.is_event_time, config.allowed_lateness_ms
@@ -183,17 +168,23 @@ class MergingWindows:
         window_type = assigner.window_type
         self._own_window_class = own_window_class(window_type) if declares_columns(window_type) else None
 
-    def session_around(self, key: Any, new: Window) -> tuple[Window, Window] | None:
-        """The only window in flight of a key, with its state window, if it holds an element's own window, so
-        that `add_window` would change nothing: the most frequent case. None for any other.
+    def add_to_only_session(self, key: Any, new: Window) -> tuple[Window, Window, bool] | None:
+        """Merge an element's own window with the only window in flight of the key, if both touch: the most
+        frequent case, for which no MergingWindowSet is made. Returns the session, its state window, and
+        whether it has grown; None where `MergingWindowSet.add_window` decides.
         """
         pairs = self._pairs.get(key, None)
-        if pairs is None or len(pairs) != 1 or type(new) is not TimeWindow or not self._merges_on_touch:
+        if pairs is None or len(pairs) != 1 or not self._merges_on_touch:
             return None
-        [pair] = pairs
-        start, end = window = pair[0]
-        is_inside = start <= new[0] <= end and start <= new[1] <= end and new != window
-        return pair if is_inside else None
+        [(only, state_window)] = pairs
+        if new == only or not new.intersects(only):
+            return None
+        result = new.cover(only)
+        if result == only:
+            return only, state_window, False
+        self._pairs.put_raw(key, None, [(result, state_window)])
+        self.on_merge(result, [only], state_window, [])
+        return result, state_window, True
 
     def load(self, key: Any) -> MergingWindowSet:
         return MergingWindowSet(self._assigner, self._pairs.get(key, None) or (), self._is_flink_exact)

@@ -302,15 +302,16 @@ class WindowLog(OperatorLog):
         """`result` opens with the elements of the absorbed windows, and counts its firings from 1. The rows
         of an absorbed window that has fired are withdrawn.
         """
-        absorbed_lives = [
-            life for window in absorbed_windows if (life := self._close_window(key, window)) is not None
-        ]
-        if len(absorbed_lives) == 1 and not absorbed_lives[0].firings:
-            self.open_window(key, result, absorbed_lives[0])
+        if len(absorbed_windows) == 1 and not self.lives[absorbed_windows[0]][key].firings:
+            life = self._close_window(key, absorbed_windows[0])
+            assert life is not None
+            self.open_window(key, result, life)
             return
         merged_life = WindowLife()
         windows_never_fired = 0
-        for window, life in zip(absorbed_windows, absorbed_lives, strict=True):
+        for window in absorbed_windows:
+            life = self._close_window(key, window)
+            assert life is not None
             windows_never_fired += not life.firings
             merged_life.elements += life.elements
             merged_life.unfired_elements += life.unfired_elements

@@ -168,16 +168,15 @@ class WindowOperator(KeyedOperator):
         missed_windows: list[Window] | None = None if windows else []
         element = TimestampedValue(value, timestamp) if self._evictor is not None else value
         watermark = self.timer_service.current_watermark
-        sessions: MergingWindowSet | None = None  # until something may change
+        sessions: MergingWindowSet | None = None
         for window in windows:
             self._context.window = window
-            session = merging.session_around(key, window) if sessions is None else None
-            if session is not None:
-                actual, state_window = session
-            else:
+            session = merging.add_to_only_session(key, window) if sessions is None else None
+            if session is None:
                 sessions = sessions or merging.load(key)
                 actual = sessions.add_window(window, merging.on_merge)
-                state_window = sessions.state_window(actual)
+                session = actual, sessions.state_window(actual), sessions.is_touched
+            actual, state_window, is_touched = session
             last_instant, cleanup = self._ends[actual]
             if (self._is_event_time and cleanup <= watermark) or last_instant <= self._collected_mark:
                 sessions = sessions or merging.load(key)
@@ -193,7 +192,6 @@ class WindowOperator(KeyedOperator):
             is_new = self._contents.add(key, state_window, element)
             if self._listener is not None:
                 self._listener.element_added(key, actual, value, timestamp)
-            is_touched = sessions is not None and sessions.is_touched
             if is_new or is_touched or last_instant <= watermark or self._must_ask:
                 self._ask_trigger(actual, state_window, cleanup, value, time)
         if sessions is not None:

@@ -1,7 +1,8 @@
 """The judge of source rows: which become elements, and why others go to `quarantine`. Times are in ms."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,7 @@ from slackwater.tables import schemas
 from slackwater.windowing.times import EARLIEST_MS, LATEST_MS, PER_SECOND, floor_to_ms
 
 Int64s = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,28 @@ class JudgedBatch:
         return self.elements.num_rows + self.quarantine_rows.num_rows + self.filtered_count
 
 
+class BatchTimes(NamedTuple):
+    """The times of a batch's rows, in milliseconds; the number of a missing one means nothing.
+
+    Attributes:
+        no_arrival: whether the row has no arrival that a slice can hold.
+        is_beyond: whether it has one after the year 9999.
+    """
+
+    arrival: Int64s
+    event: Int64s
+    no_arrival: Booleans
+    no_event: Booleans
+    is_beyond: Booleans
+
+    @classmethod
+    def of(cls, rows: pa.Table, roles: Roles) -> "BatchTimes":
+        arrival, is_null = in_milliseconds(rows.column(roles.arrival_time))
+        event, no_event = in_milliseconds(rows.column(roles.event_time))
+        is_beyond = ~is_null & (arrival > LATEST_MS)
+        return cls(arrival, event, is_null | is_beyond, no_event, is_beyond)
+
+
 @dataclass(frozen=True)
 class Judge:
     """Judges the rows of one pipeline and one slice [from_ms, to_ms) of arrival time.
@@ -80,51 +104,30 @@ class Judge:
         A row that breaks several rules is quarantined for the first of: arrival, a failing expression, key,
         event time, range, ahead, behind. Without `quarantine` unusable rows are dropped.
         """
-        source = self.pipeline.roles
-        rows = batch.rows
-        arrival, no_arrival = in_milliseconds(rows.column(source.arrival_time))
-        event, no_event = in_milliseconds(rows.column(source.event_time))
+        rows, times = batch.rows, BatchTimes.of(batch.rows, self.pipeline.roles)
         if self.takes_all(batch):
-            elements = rows.append_column(ARRIVAL, pa.array(arrival)).append_column(EVENT, pa.array(event))
+            elements = _with_times(rows, times.arrival, times.event)
             return JudgedBatch(
                 elements, self._quarantine(batch, np.zeros(0, np.int64), np.zeros(0, np.int16))
             )
-        is_beyond = ~no_arrival & (arrival > LATEST_MS)  # in no slice, as a row without an arrival
-        no_arrival = no_arrival | is_beyond
         rows, failures, passes_filter = self._evaluate(rows, self._failures(batch))
         if batch.item_numbers is not None:
-            has_item = batch.item_numbers > 0
-            for failure in failures:
-                has_item = has_item | failure.rows if failure.declaration == "explode" else has_item
-            passes_filter = passes_filter & has_item
+            passes_filter = passes_filter & _has_item(batch.item_numbers, failures)
         moved_to, is_moved = self.overrides.apply(
-            self.pipeline, rows, arrival, event, ~no_arrival & ~no_event
+            self.pipeline, rows, times.arrival, times.event, ~times.no_arrival & ~times.no_event
         )
         in_slice = (
-            ~no_arrival
+            ~times.no_arrival
             & (moved_to >= np.where(is_moved, self.from_ms, self._first_arrival_ms(batch)))
             & (moved_to < self._end_ms(batch))
         )
-        reason = np.zeros(rows.num_rows, np.int16)
-        rules_broken = self._rules_broken(batch, rows, arrival, event, no_event)
-        for number, breaks_rule in reversed(list(enumerate(rules_broken, 1))):
-            reason[breaks_rule] = number
-        for number, failure in reversed(list(enumerate(failures, len(_REASONS) + 1))):
-            reason[failure.rows] = number
-        reason[no_arrival] = _REASON_NUMBERS["null_arrival"]
-        reason[is_beyond] = _REASON_NUMBERS["arrival_out_of_range"]
-        for number, failure in enumerate(failures, len(_REASONS) + 1):
-            if failure.column == source.arrival_time:
-                reason[failure.rows] = number
-        is_of_run = in_slice | (no_arrival & (batch.may_hold_unread and batch.read_to_ms is None))
+        reason = self._reasons(batch, rows, times, failures)
+        is_of_run = in_slice | (times.no_arrival & (batch.may_hold_unread and batch.read_to_ms is None))
         usable = in_slice & (reason == 0) & passes_filter
-        elements = rows.filter(pa.array(usable))
-        elements = elements.append_column(ARRIVAL, pa.array(moved_to[usable])).append_column(
-            EVENT, pa.array(event[usable])
-        )
+        elements = _with_times(rows.filter(pa.array(usable)), moved_to[usable], times.event[usable])
         unusable = np.flatnonzero(is_of_run & (reason != 0) & passes_filter)
         is_filtered = is_of_run & ~passes_filter
-        filtered_folded_count = np.count_nonzero(is_filtered & ~no_arrival & (moved_to < self.from_ms))
+        filtered_folded_count = np.count_nonzero(is_filtered & ~times.no_arrival & (moved_to < self.from_ms))
         is_first_item = np.ones(0, np.bool_) if batch.item_numbers is None else batch.item_numbers <= 1
         return JudgedBatch(
             elements,
@@ -195,7 +198,7 @@ class Judge:
 
     def _evaluate(
         self, rows: pa.Table, source_failures: list[ExpressionFailure]
-    ) -> tuple[pa.Table, list[ExpressionFailure], npt.NDArray[np.bool_]]:
+    ) -> tuple[pa.Table, list[ExpressionFailure], Booleans]:
         """(the rows with derived columns, the failures of expressions, where the condition is true). Where it
         fails, or is unknown and reads a column that fails, the row counts as part of the pipeline, and goes
         to quarantine.
@@ -220,26 +223,39 @@ class Judge:
     def _end_ms(self, batch: SourceBatch) -> int:
         return self.from_ms if batch.is_part else self.to_ms
 
-    def _rules_broken(
-        self,
-        batch: SourceBatch,
-        rows: pa.Table,
-        arrival: Int64s,
-        event: Int64s,
-        no_event: npt.NDArray[np.bool_],
-    ) -> list[npt.NDArray[np.bool_]]:
-        """For each rule of _REASONS but the last, whether each of the batch's `rows` breaks it."""
+    def _reasons(
+        self, batch: SourceBatch, rows: pa.Table, times: BatchTimes, failures: Sequence[ExpressionFailure]
+    ) -> npt.NDArray[np.int16]:
+        """Why each row is unusable, for the first rule that it breaks: a number of _REASONS from 1, then of
+        `failures`; 0 where it is usable.
+        """
+        reason = np.zeros(rows.num_rows, np.int16)
+        rules_broken = self._rules_broken(batch, rows, times)
+        for number, breaks_rule in reversed(list(enumerate(rules_broken, 1))):
+            reason[breaks_rule] = number
+        for number, failure in reversed(list(enumerate(failures, len(_REASONS) + 1))):
+            reason[failure.rows] = number
+        reason[times.no_arrival] = _REASON_NUMBERS["null_arrival"]
+        reason[times.is_beyond] = _REASON_NUMBERS["arrival_out_of_range"]
+        for number, failure in enumerate(failures, len(_REASONS) + 1):
+            if failure.column == self.pipeline.roles.arrival_time:
+                reason[failure.rows] = number
+        return reason
+
+    def _rules_broken(self, batch: SourceBatch, rows: pa.Table, times: BatchTimes) -> list[Booleans]:
+        """For each rule of _REASONS but those on arrivals, whether each of the batch's `rows` breaks it."""
         no_key = np.zeros(rows.num_rows, np.bool_)
         for name in self.pipeline.keys:
             if name in self.pipeline.derive or not batch.is_complete(name):
                 no_key |= np.asarray(rows.column(name).is_null())
+        arrival, event, has_event = times.arrival, times.event, ~times.no_event
         back, forth = _reach(self.pipeline)
-        beyond = ~no_event & ((event > LATEST_MS - forth) | (event < EARLIEST_MS + back))
-        ahead = ~no_event & (event > arrival + self.pipeline.max_ahead_ms)
+        beyond = has_event & ((event > LATEST_MS - forth) | (event < EARLIEST_MS + back))
+        ahead = has_event & (event > arrival + self.pipeline.max_ahead_ms)
         is_behind = np.zeros(rows.num_rows, np.bool_)
         if self.pipeline.max_behind_ms is not None:
-            is_behind = ~no_event & (event < arrival - self.pipeline.max_behind_ms)
-        return [no_key, no_event, beyond, ahead, is_behind]
+            is_behind = has_event & (event < arrival - self.pipeline.max_behind_ms)
+        return [no_key, times.no_event, beyond, ahead, is_behind]
 
     def _quarantine(
         self,
@@ -289,6 +305,19 @@ class Judge:
         return next(name for name in self.pipeline.keys if not rows.column(name)[number].is_valid)
 
 
+def _with_times(rows: pa.Table, arrival: Int64s, event: Int64s) -> pa.Table:
+    return rows.append_column(ARRIVAL, pa.array(arrival)).append_column(EVENT, pa.array(event))
+
+
+def _has_item(item_numbers: Int64s, failures: Iterable[ExpressionFailure]) -> Booleans:
+    """Whether each row of an exploded source is an item, or one whose list can't be computed."""
+    has_item = item_numbers > 0
+    for failure in failures:
+        if failure.declaration == "explode":
+            has_item = has_item | failure.rows
+    return has_item
+
+
 def _source_of(rows: pa.Table, roles: Roles) -> dict[str, pa.ChunkedArray | pa.Array]:
     """The column that names the source of quarantine rows of several sources."""
     if roles.source is None:
@@ -323,7 +352,7 @@ def _bounds_in_milliseconds(batch: SourceBatch, name: str) -> tuple[int, int]:
     return floor_to_ms(least, unit), floor_to_ms(greatest, unit)
 
 
-def in_milliseconds(column: pa.ChunkedArray) -> tuple[Int64s, npt.NDArray[np.bool_]]:
+def in_milliseconds(column: pa.ChunkedArray) -> tuple[Int64s, Booleans]:
     """(a timestamp column as floored milliseconds, whether each is null); a null's number means nothing."""
     per_second = PER_SECOND[column.type.unit]
     missing = np.asarray(column.is_null()) if column.null_count else np.zeros(len(column), np.bool_)

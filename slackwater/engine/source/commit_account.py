@@ -101,7 +101,63 @@ def account_of(
         CommitTimeMissing: a commit that brought rows has no time.
         LogDamaged: a commit can't be read.
     """
-    files: set[LogicalFile] = set(listed_files)
+    steps, first_files, restored_versions, first_state = _commits_since_known_files(
+        uri, version, listed_files, since, recorded_at
+    )
+    if first_state is None:
+        first = version - len(steps)
+        described_files = {**_descriptions_in(steps), **listed_files}
+        first_state = _known_before(steps, first, first_files, described_files, recorded_arrivals)
+        if (recorded_state := newest_recorded(first)) is not None:
+            first_state = _with_groups(first_state, recorded_state)
+    descriptions = {**_descriptions_in(steps), **first_state.descriptions, **listed_files}
+    player = _Player(
+        uri=uri,
+        folder=folder,
+        listed_files=frozenset(listed_files),
+        recorded_arrivals=recorded_arrivals,
+        first_state=first_state,
+        descriptions=descriptions,
+        restored_versions=restored_versions,
+    )
+    first_dated_files = frozenset(player.arrivals)
+    commits = tuple(player.play(step) for step in reversed(steps))
+    return CommitAccount(
+        first=first_state.version,
+        version=version,
+        first_files=first_dated_files,
+        arrivals=player.all_arrivals,
+        descriptions=player.descriptions,
+        groups=tuple(dict.fromkeys(player.group_of.values())),
+        commits=commits,
+    )
+
+
+class _CommitsSinceKnownFiles(NamedTuple):
+    """The newest commits of the log, newest first, with the files before the oldest of them.
+
+    Attributes:
+        restored_versions: each RESTORE among them → the version whose files it has put back.
+        first_state: what is recorded of the files before them; None where these are all the log has.
+    """
+
+    steps: Sequence[_Step]
+    first_files: Files
+    restored_versions: Mapping[int, int]
+    first_state: KnownFiles | None
+
+
+def _commits_since_known_files(
+    uri: str,
+    version: int,
+    listed_files: Iterable[LogicalFile],
+    since: int,
+    recorded_at: Callable[[int], KnownFiles | None],
+) -> _CommitsSinceKnownFiles:
+    """The commits up to `version`, undone one by one until the files are those recorded of a version at or
+    before `since`, from which no RESTORE among them has put back older ones.
+    """
+    files = set(listed_files)
     steps: list[_Step] = []
     files_left_by: dict[int, Files] = {}  # RESTORE → its files, until the version that had them is found
     restored_versions: dict[int, int] = {}
@@ -113,42 +169,16 @@ def account_of(
             files_left_by.pop(number)
         first_state = recorded_at(first) if first <= since and not files_left_by else None
         if first_state is not None and first_state.files_in_table == files:
-            break
+            return _CommitsSinceKnownFiles(steps, frozenset(files), restored_versions, first_state)
         number, actions = next(log, (-1, []))
         if number < 0:
-            recorded_state = newest_recorded(first)
-            described_files = {**_descriptions_in(steps), **listed_files}
-            first_state = _known_before(steps, first, files, described_files, recorded_arrivals)
-            if recorded_state is not None:
-                first_state = _with_groups(first_state, recorded_state)
-            break
+            return _CommitsSinceKnownFiles(steps, frozenset(files), restored_versions, None)
         commit = commit_of(number, actions)
         steps.append(_Step(commit, actions))
         if commit_info_of(actions).get("operation") == "RESTORE":
             files_left_by[number] = frozenset(files)
         files -= commit.added_files | (commit.rewrites if commit.rewritten_files else frozenset())
         files |= commit.removed_files | commit.rewritten_files
-    descriptions = {**_descriptions_in(steps), **first_state.descriptions, **listed_files}
-    player = _Player(
-        uri=uri,
-        folder=folder,
-        listed_files=frozenset(listed_files),
-        recorded_arrivals=recorded_arrivals,
-        first_state=first_state,
-        descriptions=descriptions,
-        restored_versions=restored_versions,
-    )
-    first_files = frozenset(player.arrivals)
-    commits = tuple(player.play(step) for step in reversed(steps))
-    return CommitAccount(
-        first=first_state.version,
-        version=version,
-        first_files=first_files,
-        arrivals=player.all_arrivals,
-        descriptions=player.descriptions,
-        groups=tuple(dict.fromkeys(player.group_of.values())),
-        commits=commits,
-    )
 
 
 def _known_before(

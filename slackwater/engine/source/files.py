@@ -114,21 +114,7 @@ def files_with_bounds(actions: pa.Table, arrival: str) -> Iterator[tuple[InputFi
     )
     rows = _numbers(actions, "num_records")
     trackings = trackings_of(actions)
-    if arrival in names:
-        greatest = _numbers(actions, f"partition.{arrival}")
-        least = greatest
-        if any(trackings):
-            oldest = _numbers(actions, f"min.{arrival}")
-            least = [
-                low if tracking else high
-                for tracking, low, high in zip(trackings, oldest, greatest, strict=True)
-            ]
-        lacking: list[int | None] = [
-            rows[number] if moment is None else 0 for number, moment in enumerate(least)
-        ]
-    else:
-        least, greatest = _bounds(actions, f"min.{arrival}", f"max.{arrival}")
-        lacking = _numbers(actions, f"null_count.{arrival}")
+    least, greatest, lacking = _arrivals_in_log(actions, arrival, rows, trackings)
     files = zip(
         map(unquote, as_list(actions.column("path"))),
         values,
@@ -155,6 +141,27 @@ def files_with_bounds(actions: pa.Table, arrival: str) -> Iterator[tuple[InputFi
             yield file, NOWHERE
         else:
             yield within_slices(file, None if low is None or high is None else (low, high))
+
+
+def _arrivals_in_log(
+    actions: pa.Table, arrival: str, rows: list[int | None], trackings: list[RowTracking | None]
+) -> tuple[list[int | None], list[int | None], list[int | None]]:
+    """(the least, the greatest arrival in each file, in microseconds; how many of its `rows` have none), None
+    where the log does not say. A partition column has one arrival for all rows of a file; but where rows are
+    tracked, those that came with older commits have arrived before.
+    """
+    partition_column = f"partition.{arrival}"
+    if partition_column not in actions.column_names:
+        least, greatest = _bounds(actions, f"min.{arrival}", f"max.{arrival}")
+        return least, greatest, _numbers(actions, f"null_count.{arrival}")
+    greatest = least = _numbers(actions, partition_column)
+    if any(trackings):
+        oldest = _numbers(actions, f"min.{arrival}")
+        least = [
+            low if tracking else high for tracking, low, high in zip(trackings, oldest, greatest, strict=True)
+        ]
+    lacking = [count if moment is None else 0 for count, moment in zip(rows, least, strict=True)]
+    return least, greatest, lacking
 
 
 def logical_files(actions: pa.Table) -> frozenset[LogicalFile]:

@@ -161,38 +161,36 @@ class AggregateTicks:
     judge: Judge
 
     def __call__(self, batches: Batches) -> Iterable[tuple[int, pa.Table]]:
+        # No variable holds a batch while the next one is read: of texts both would take much memory.
+        return ((0, ticks) for ticks in map(self._ticks, batches) if ticks is not None)
+
+    def _ticks(self, batch: SourceBatch) -> pa.Table | None:
         pipeline = self.judge.pipeline
-        interval_ms, column = max(pipeline.watermarks.interval_ms, 1), pipeline.roles.source_partition
-        bound_ms = pipeline.watermarks.out_of_orderness_ms + pipeline.allowed_lateness_ms
-        for batch in batches:
-            judged_batch = (
-                None if self.judge.takes_all(batch) else self.judge.judge_batch(batch, quarantine=False)
-            )
-            elements, arrivals, events, per_ms = self._elements(batch, judged_batch)
-            if not elements.num_rows:
-                continue
-            codes, names = _code_partitions(elements, column)
-            if batch.may_hold_unread:
-                # A folded row counts as if it had arrived at the slice's start.
-                arrivals = np.maximum(arrivals, self.judge.from_ms * per_ms)
-            if batch.keep_rows is not None:
-                places = rows_that_may_be_late(arrivals, events, bound_ms * per_ms)
-                if judged_batch is not None and judged_batch.positions is not None:
-                    places = np.union1d(judged_batch.positions[places], judged_batch.unusable_positions)
-                batch.keep_rows(places)
-            ticks = TickAggregates.from_elements(
-                codes, arrivals, events, interval_ms=interval_ms, per_ms=per_ms
-            )
-            yield (
-                0,
-                pa.table(
-                    {
-                        "partition": names.take(pa.array(ticks.partitions)),
-                        "max_event_ms": ticks.max_event_ms,
-                        "last_arrival_ms": ticks.last_arrival_ms,
-                    }
-                ),
-            )
+        judged_batch = (
+            None if self.judge.takes_all(batch) else self.judge.judge_batch(batch, quarantine=False)
+        )
+        elements, arrivals, events, per_ms = self._elements(batch, judged_batch)
+        if not elements.num_rows:
+            return None
+        codes, names = _code_partitions(elements, pipeline.roles.source_partition)
+        if batch.may_hold_unread:
+            # A folded row counts as if it had arrived at the slice's start.
+            arrivals = np.maximum(arrivals, self.judge.from_ms * per_ms)
+        if batch.keep_rows is not None:
+            bound_ms = pipeline.watermarks.out_of_orderness_ms + pipeline.allowed_lateness_ms
+            places = rows_that_may_be_late(arrivals, events, bound_ms * per_ms)
+            if judged_batch is not None and judged_batch.positions is not None:
+                places = np.union1d(judged_batch.positions[places], judged_batch.unusable_positions)
+            batch.keep_rows(places)
+        interval_ms = max(pipeline.watermarks.interval_ms, 1)
+        ticks = TickAggregates.from_elements(codes, arrivals, events, interval_ms=interval_ms, per_ms=per_ms)
+        return pa.table(
+            {
+                "partition": names.take(pa.array(ticks.partitions)),
+                "max_event_ms": ticks.max_event_ms,
+                "last_arrival_ms": ticks.last_arrival_ms,
+            }
+        )
 
     def _elements(
         self, batch: SourceBatch, judged_batch: JudgedBatch | None

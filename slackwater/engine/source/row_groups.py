@@ -98,43 +98,49 @@ class SourceFile:
             arrivals: row groups that can't hold any of these are left out; None: none is.
             column_files: hold computed columns from one pass over a slice for the next; None: nothing does.
         """
-        file = self.file
         if explodes(self.schema):  # positions are those of items, so all columns are read at once
             first, null_checked = None, ()
         for groups in self._pieces(self._groups_of_share(self._groups_with_arrivals(arrivals)), rows_at_once):
-            statistics = partial(self.statistics, groups=groups)
-            complete_columns = {name for name in null_checked if statistics(name).is_complete}
+            complete_columns = {name for name in null_checked if self.statistics(name, groups).is_complete}
             eager = tuple(
                 name for name in columns if (first is None or name in first) and name not in complete_columns
             )
-            computed_rows = self._computed_rows(eager, groups, column_files)
-            rows_at_hand = (
-                computed_rows.rows if computed_rows.stored_rows is None else computed_rows.stored_rows
-            )
-            full_rows = (
-                None
-                if len(eager) == len(columns)
-                else partial(
-                    self.rows, tuple(columns), groups, rows_at_hand=rows_at_hand, column_files=column_files
-                )
-            )
-            keep_rows = (
-                partial(column_files.keep_rows, file, groups, rows_at_hand)
-                if column_files is not None and column_files.columns
-                else None
-            )
-            yield SourceBatch(
-                rows=computed_rows.rows,
-                failures=computed_rows.failures,
-                item_numbers=computed_rows.item_numbers,
-                path=file.path,
-                may_hold_unread=file.may_hold_unread,
-                read_to_ms=file.read_to_ms,
-                is_part=file.is_part,
-                read_full_rows=full_rows,
-                keep_rows=keep_rows,
-                statistics=statistics,
-            )
+            # No variable holds a batch: its caller may be done with it before the next one is read.
+            yield self._batch(groups, tuple(columns), eager, column_files)
+
+    def _batch(
+        self,
+        groups: Sequence[int],
+        columns: tuple[str, ...],
+        eager: tuple[str, ...],
+        column_files: ComputedColumnFiles | None,
+    ) -> SourceBatch:
+        """The rows of some row groups, with the `eager` ones of their `columns` read."""
+        file = self.file
+        computed_rows = self._computed_rows(eager, groups, column_files)
+        rows_at_hand = computed_rows.rows if computed_rows.stored_rows is None else computed_rows.stored_rows
+        full_rows = (
+            None
+            if len(eager) == len(columns)
+            else partial(self.rows, columns, groups, rows_at_hand=rows_at_hand, column_files=column_files)
+        )
+        keep_rows = (
+            partial(column_files.keep_rows, file, groups, rows_at_hand)
+            if column_files is not None and column_files.columns
+            else None
+        )
+        return SourceBatch(
+            rows=computed_rows.rows,
+            failures=computed_rows.failures,
+            item_numbers=computed_rows.item_numbers,
+            path=file.path,
+            may_hold_unread=file.may_hold_unread,
+            read_to_ms=file.read_to_ms,
+            is_part=file.is_part,
+            read_full_rows=full_rows,
+            keep_rows=keep_rows,
+            statistics=partial(self.statistics, groups=groups),
+        )
 
     def _computed_rows(
         self, columns: Sequence[str], groups: Sequence[int], column_files: ComputedColumnFiles | None

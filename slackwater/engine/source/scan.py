@@ -5,7 +5,7 @@ each is scanned for itself, and the first scan has the others.
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import pyarrow as pa
 
@@ -111,7 +111,7 @@ class SliceScan:
         if naming is None:
             return batches
         eager = [name for name in self.columns if self.first is None or name in self.first]
-        return (common_batch(naming, batch, self.columns, eager) for batch in batches)
+        return map(partial(common_batch, naming, columns=self.columns, eager=eager), batches)
 
     def groups(self, tasks_at_once: int = 1) -> list[tuple[InputFile, ...]]:
         """The files, or shares of large files, in order, in groups of about GROUP_BYTES, one per task; at

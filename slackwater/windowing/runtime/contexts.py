@@ -5,17 +5,19 @@ which are set before a call and only forward.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from slackwater.windowing.errors import ConfigurationError, StateAccessError
 from slackwater.windowing.functions import KeyedStateStore
 from slackwater.windowing.java import LONG_MIN
 from slackwater.windowing.runtime.internal_timer_service import InternalTimerService
 from slackwater.windowing.runtime.operator_output import OperatorOutput
-from slackwater.windowing.state.backend import StateBackend
+from slackwater.windowing.state.backend import InternalState, StateBackend
 from slackwater.windowing.state.descriptors import StateDescriptor
 from slackwater.windowing.state.handles import KeyContext, bind, mergeable
 from slackwater.windowing.windows import Window
+
+_NO_HANDLE: Final = (object(), None)
 
 
 class NamespacedStateStore:
@@ -88,15 +90,21 @@ class OperatorTriggerContext(SimpleTimerService):
     `window` before each call, and `merged_windows`, the absorbed ones, during `on_merge`.
     """
 
-    __slots__ = ("_backend", "merged_windows")
+    __slots__ = ("_backend", "_handles", "merged_windows")
 
     def __init__(self, keys: KeyContext, timers: InternalTimerService, backend: StateBackend) -> None:
         super().__init__(keys, timers)
         self._backend = backend
+        self._handles: dict[InternalState, tuple[Window, Any]] = {}  # the newest of each state
         self.merged_windows: list[Window] = []
 
     def get_partitioned_state(self, descriptor: StateDescriptor) -> Any:
-        return bind(self._backend.state(descriptor), self._keys, self.window)
+        state, window = self._backend.state(descriptor), self.window
+        handle_window, handle = self._handles.get(state, _NO_HANDLE)
+        if handle_window is not window:
+            handle = bind(state, self._keys, window)
+            self._handles[state] = window, handle
+        return handle
 
     def merge_partitioned_state(self, descriptor: StateDescriptor) -> None:
         if self.merged_windows:

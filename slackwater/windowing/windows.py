@@ -33,7 +33,7 @@ class TimeWindow(NamedTuple):
         other_start, other_end = other
         if other_start <= start and end <= other_end:
             return other
-        return TimeWindow(min(start, other_start), max(end, other_end))
+        return tuple.__new__(TimeWindow, (min(start, other_start), max(end, other_end)))
 
     def java_hash(self) -> int:
         """Java's hash code, which decides the order of merged sessions."""

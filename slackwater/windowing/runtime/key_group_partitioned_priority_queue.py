@@ -81,7 +81,10 @@ class KeyGroupTimers:
 
     def remove(self, timestamp: int, key: Any, namespace: Any) -> None:
         bucket = self.buckets.get(timestamp)
-        if bucket is not None and _discard(bucket, key, namespace) and not bucket:
+        if bucket is None:
+            return
+        is_alone = len(bucket) == 1 and bucket.get(key, _ABSENT) is namespace
+        if is_alone or (_discard(bucket, key, namespace) and not bucket):
             self._drop_bucket(timestamp)
 
     def contains(self, timestamp: int, key: Any, namespace: Any) -> bool:

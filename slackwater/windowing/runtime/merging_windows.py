@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from slackwater.windowing.assigners import MergingWindowAssigner
 from slackwater.windowing.errors import MergeIntoPastError, UnknownWindowError
-from slackwater.windowing.java import grown_table, hash_order, wrap_long
+from slackwater.windowing.java import LONG_MAX, grown_table, hash_order, wrap_long
 from slackwater.windowing.own_windows import declares_columns, java_hash, own_window_class
 from slackwater.windowing.runtime.contexts import OperatorTriggerContext
 from slackwater.windowing.runtime.internal_timer_service import InternalTimerService
@@ -160,7 +160,8 @@ class MergingWindows:
         # Sessions merge when they touch, whatever their gap; a user's assigner may merge by another rule.
         self._merges_on_touch = assigner.merges_on_touch
         self._is_flink_exact, self._trigger = config.is_flink_exact, config.trigger
-        self._is_event_time, self._lateness_ms = assigner.is_event_time, config.allowed_lateness_ms
+        self._is_event_time = assigner.is_event_time
+        self._lateness_ms = config.allowed_lateness_ms if self._is_event_time else 0
         self._contents = backend.state(config.contents)
         self._pairs = backend.state(MERGING_WINDOW_SET)
         self._timers, self._context, self._ends = timers, context, ends
@@ -224,16 +225,12 @@ class MergingWindows:
             transaction.is_undoable = True
 
     def _check_merge(self, result: Window) -> None:
-        last_instant = result.max_timestamp()
-        if self._is_event_time:
-            name, now, until = (
-                "watermark",
-                self._timers.current_watermark,
-                wrap_long(last_instant + self._lateness_ms),
-            )
-        else:
-            name, now, until = "processing time", self._timers.current_processing_time, last_instant
+        last_instant, cleanup = self._ends[result]
+        until = cleanup if cleanup < LONG_MAX else wrap_long(last_instant + self._lateness_ms)
+        timers = self._timers
+        now = timers.current_watermark if self._is_event_time else timers.current_processing_time
         if until <= now:
+            name = "watermark" if self._is_event_time else "processing time"
             raise MergeIntoPastError(
                 f"Windows merged into {result!r}, which ends at {until}, but the {name} is at {now} already. "
                 "An assigner may merge windows only into one that ends later."

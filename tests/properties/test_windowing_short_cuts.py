@@ -1,5 +1,5 @@
-"""What the runtime leaves out does not show: a trigger that has armed itself, and an element that has been
-taken back.
+"""What the runtime leaves out does not show: a trigger that has armed itself, the set of a key's windows in
+flight, and an element that has been taken back.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 
 from slackwater.windowing import (
     EventTimeTrigger,
+    MergingWindowAssigner,
     OrderMode,
     PurgingTrigger,
     Trigger,
     TriggerResult,
 )
+from slackwater.windowing.runtime.merging_windows import MergingWindows
 from slackwater.windowing.windows import Window
 from tests.properties.search import searched
 from tests.properties.windowing_choices import Choice, choices
@@ -44,6 +46,23 @@ def test_a_trigger_that_is_not_asked_again_would_have_changed_nothing(
         return play(windows_of(declared.config(), OrderMode.ROCKSDB), script, cuts)
 
     assert plays(EventTimeTrigger()) == plays(AskedEveryTime())
+
+
+@searched(60, long=300)
+@given(
+    choice=choices().filter(lambda choice: isinstance(choice.assigner, MergingWindowAssigner)),
+    script=SCRIPTS,
+    cuts=CUTS,
+)
+def test_a_merge_with_the_only_session_of_a_key_is_that_of_its_set_of_windows(
+    choice: Choice, script: list[Step], cuts: dict[int, int]
+) -> None:
+    for mode in (OrderMode.ROCKSDB, OrderMode.HEAP):
+        make = windows_of(choice.config(), mode)
+        outcomes = play(make, script, cuts)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(MergingWindows, "add_to_only_session", lambda windows, key, new: None)
+            assert outcomes == play(make, script, cuts)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,8 +63,6 @@ class KeyGroupTimers:
                 self.priority = timestamp
             return
         occupant = bucket.get(key, _ABSENT)
-        if occupant is namespace:
-            return
         if occupant is _ABSENT:
             bucket[key] = namespace
         elif type(occupant) is not list:
@@ -165,9 +163,11 @@ def _discard(bucket: dict[Any, Any], key: Any, namespace: Any) -> bool:
 
 class KeyGroupQueue(Protocol):
     """The timers of one key group, in the order of their rows in RocksDB. `priority` is the timestamp of the
-    first, EMPTY_PRIORITY for none; the heap of queues keeps `heap_index`.
+    first, EMPTY_PRIORITY for none; the heap of queues keeps `heap_index`. `buckets` are as in KeyGroupTimers;
+    a queue outside memory has none.
     """
 
+    buckets: dict[int, dict[Any, Any]]
     priority: int
     heap_index: int
 
@@ -212,6 +212,9 @@ class KeyGroupPartitionedPriorityQueue:
 
     def add(self, timestamp: int, key: Any, namespace: Any) -> None:
         group = self._groups[self._key_group_of(key) - self._first_key_group]
+        bucket = group.buckets.get(timestamp)
+        if bucket is not None and bucket.get(key, _ABSENT) is namespace:
+            return  # the most frequent case: a trigger registers the timer of its window for each element
         head = group.priority
         group.add(timestamp, key, namespace)
         if group.priority != head:

@@ -46,6 +46,7 @@ class RocksDBCachingPriorityQueueSet:
         "_row",
         "_rows",
         "_seek_hint",
+        "buckets",
         "heap_index",
         "priority",
     )
@@ -58,6 +59,7 @@ class RocksDBCachingPriorityQueueSet:
         self._all_in_cache = True
         # No row lies at or below it while the cache is empty.
         self._seek_hint = key_group_start(key_group)
+        self.buckets: dict[int, dict[Any, Any]] = {}
         self.priority = EMPTY_PRIORITY
         self.heap_index = 0
 

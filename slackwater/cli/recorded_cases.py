@@ -43,7 +43,6 @@ from slackwater.conformance.declarations import (
 )
 from slackwater.conformance.player import Mismatch, PlayReport
 from slackwater.conformance.trace import Case, Json, read_cases
-from slackwater.engine.functions import FunctionEngine, LeftToOperator
 from slackwater.engine.planner import choose, why_not_columnar
 from slackwater.engine.replaying.replay import Replay
 from slackwater.engine.source.files import InputFile
@@ -193,8 +192,6 @@ class _ReplayedCase:
         if reason is not None:
             raise TraceError(reason)
         self.engine = choose(self.pipeline, self.schema, engine).make()
-        if isinstance(self.engine, FunctionEngine):
-            self.engine = FunctionEngine(leaves_ranges=False)
 
     def play(self) -> tuple[dict[int, StepResult], Json]:
         """The results by step, without steps that caused nothing; and the numbers of pending timers and of
@@ -250,10 +247,7 @@ class _ReplayedCase:
             file_rows=1 << 40,  # so that all rows come back as Arrow
             order_mode=self._order_mode(slice_),
         )
-        try:
-            outcome = self.engine.replay(replay, InProcess())
-        except LeftToOperator as reason:
-            raise TraceError(str(reason)) from reason
+        outcome = self.engine.replay(replay, InProcess())
         if outcome.counts["rows_quarantined"]:
             raise TraceError("an element has no timestamp, or one that no table can hold")
         tables = {name: stack(outcome.rows.get(name, []), schemas[name], "r") for name in schemas}

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from slackwater.engine.calls.element_texts import has_text
 from slackwater.engine.columnar.engine import ColumnarEngine
 from slackwater.engine.columnar.windows import why_not
 from slackwater.engine.functions import FunctionEngine, exactness
-from slackwater.engine.functions.element_texts import has_text
 from slackwater.engine.operator import OperatorEngine
 from slackwater.engine.replaying.replay import Engine
 from slackwater.engine.rows.derived_columns import with_derived_columns
@@ -37,17 +37,17 @@ class Choice:
 
     Attributes:
         why: one line, with the one or two changes that would make the pipeline columnar, if so few do.
-        calls_back: whether a function of the pipeline is called, or its trigger is asked about each element.
+        calls_function: whether a function of the pipeline is called.
     """
 
     engine: str
     why: str
-    calls_back: bool
+    calls_function: bool
 
     def make(self) -> Engine:
         if self.engine == OPERATOR:
             return OperatorEngine()
-        return FunctionEngine() if self.calls_back else ColumnarEngine()
+        return FunctionEngine() if self.calls_function else ColumnarEngine()
 
 
 def choose(pipeline: Pipeline, schema: pa.Schema | None = None, override: str | None = None) -> Choice:
@@ -66,23 +66,19 @@ def choose(pipeline: Pipeline, schema: pa.Schema | None = None, override: str | 
             reason=reason,
         )
     calls_function = not pipeline.select
-    calls_back = calls_function or why_not(pipeline) is not None
     if override is not None:
-        return Choice(override, "asked for", calls_back)
+        return Choice(override, "asked for", calls_function)
     if reason is not None:
         changes = columnar_by(pipeline, schema)
         hint = "" if changes is None else f"; columnar {changes}"
-        return Choice(OPERATOR, f"not columnar: {reason}{hint}", calls_back)
+        return Choice(OPERATOR, f"not columnar: {reason}{hint}", calls_function)
     if calls_function:
         why = (
-            "its windows are decided on columns, and its functions are called from there, in the faster "
-            "engine"
+            "its windows are decided on columns, and its function is called from there, in the faster engine"
         )
-    elif calls_back:
-        why = "its aggregates work on columns, its trigger is asked for each element, and it is faster"
     else:
         why = "windows and trigger have columnar forms, and it is the faster engine"
-    return Choice(COLUMNAR, why, calls_back)
+    return Choice(COLUMNAR, why, calls_function)
 
 
 def why_not_columnar(pipeline: Pipeline, schema: pa.Schema | None = None) -> str | None:
@@ -91,11 +87,7 @@ def why_not_columnar(pipeline: Pipeline, schema: pa.Schema | None = None) -> str
         return "an evictor takes single elements out of windows"
     if pipeline.keyed_process is not None:
         return "a KeyedProcessFunction sees elements one by one"
-    if not pipeline.select:
-        return exactness.why_not(pipeline, schema)
-    if why_not(pipeline) is not None and (reason := exactness.why_not_selected(pipeline)) is not None:
-        return reason
-    return None
+    return why_not(pipeline) if pipeline.select else exactness.why_not(pipeline, schema)
 
 
 class Change(NamedTuple):

@@ -91,7 +91,10 @@ def window_config(
 
 def sees_elements(pipeline: WindowDeclarations) -> bool:
     """Whether any part looks at the elements themselves, which then need the columns that it reads."""
-    if not pipeline.select:
-        return True
+    return not pipeline.select or parts_look_at_elements(pipeline)
+
+
+def parts_look_at_elements(pipeline: WindowDeclarations) -> bool:
+    """Whether assigner, trigger or evictor look at the elements themselves."""
     parts = (pipeline.windows, pipeline.effective_trigger, pipeline.evictor)
     return any(part is not None and part.looks_at_elements for part in parts)

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.engine.functions import FunctionEngine, calls
-from slackwater.engine.functions import engine as function_engine
+from slackwater.engine.calls import function_calls
+from slackwater.engine.functions import FunctionEngine
+from slackwater.engine.operator.window_range import WindowRange
 from slackwater.engine.planner import why_not_columnar
 from slackwater.pipelines import vectorized
 from slackwater.windowing import (
@@ -26,6 +27,7 @@ from slackwater.windowing import (
     WindowFunction,
 )
 from slackwater.windowing.errors import UserCodeError
+from slackwater.windowing.order_modes import OrderMode
 from tests.model import records as model
 from tests.properties.search import searched
 from tests.properties.slices import SCHEMA, declared, pipeline_of, replay_pipeline
@@ -80,9 +82,7 @@ class OfOddSum(WindowFunction):
 
 
 class HiddenState(ProcessWindowFunction):
-    """Asks for state in a way that nothing but a call shows, and catches what comes of it: its range is done
-    anew, with state at hand.
-    """
+    """Asks for state in a way that nothing but a call shows, and would catch what came of it."""
 
     def process(self, key, context, elements):
         rows = ",".join(str(element.row) for element in elements)
@@ -153,8 +153,10 @@ def everything(replayed):
     return {**seen(replayed), "sides": sides, "keyed": Counter(map(repr, replayed.keyed))}
 
 
-def check_engines(pipeline, rules, events, data, keys=KEYS[:-1], leaves=False, **options):
-    """Both engines, and both in turn, give the same; `leaves`: columns may leave ranges to the operator."""
+def check_engines(pipeline, rules, events, data, keys=KEYS[:-1], **options):
+    """The operator leaves the same where windows hold numbers of elements, and where they hold the elements
+    themselves, in memory and on disk; so do columns, where they take the pipeline, and all of these in turn.
+    """
     cuts = data.draw(cuts_between(rules), label="cuts")
     ranges = data.draw(st.lists(st.sampled_from([1, 2, 7]), min_size=1, max_size=2), label="ranges")
     file_rows = data.draw(st.sampled_from([1, 3, 1000]), label="file_rows")
@@ -162,6 +164,10 @@ def check_engines(pipeline, rules, events, data, keys=KEYS[:-1], leaves=False, *
         st.lists(st.integers(0, len(cuts)), min_size=len(events), max_size=len(events)), label="appears"
     )
     mixed = data.draw(st.sampled_from(MIXED), label="engines")
+    # The order of timers in a heap is one that no disk keeps.
+    in_memory = options.get("order_mode", OrderMode.ROCKSDB).has_heap_timers
+    memories = [[1024]] if in_memory else [[1024], [0], [1024, 0], [0, 1024, 1024]]
+    memory = data.draw(st.sampled_from(memories), label="memory")
     late_refires = (
         "element"
         if pipeline.purges
@@ -177,22 +183,33 @@ def check_engines(pipeline, rules, events, data, keys=KEYS[:-1], leaves=False, *
         ),
         late_refires=late_refires,
     )
-    assert leaves or why_not_columnar(pipeline, SCHEMA) is None
+    is_columnar = why_not_columnar(pipeline, SCHEMA) is None
 
-    def run(engines):
+    def run(engines, memory=(1024,)):
         return everything(
             replay_pipeline(
-                pipeline, events, rules, cuts, ranges, file_rows, appears, engines=engines, **options
+                pipeline,
+                events,
+                rules,
+                cuts,
+                ranges,
+                file_rows,
+                appears,
+                engines=engines if is_columnar else [OPERATOR],
+                state_memory=memory,
+                **options,
             )
         )
 
     at_once = data.draw(st.sampled_from([1 << 16, 1, 7]), label="elements made at once")
     pieces = short_pieces() if data.draw(st.booleans(), label="short pieces") else nullcontext()
-    with pieces, patch.object(calls, "ELEMENTS_AT_ONCE", at_once):
-        once = run([OPERATOR])
-        assert run(mixed) == once
-        with nullcontext() if leaves else patch.object(function_engine, "WindowRange", None):
-            assert run([ON_COLUMNS]) == once
+    with pieces, patch.object(function_calls, "ELEMENTS_AT_ONCE", at_once):
+        with patch.object(WindowRange, "element_contents", None):
+            with_objects = run([OPERATOR])
+        assert run([OPERATOR]) == with_objects
+        assert run(mixed, memory) == with_objects
+        if is_columnar:
+            assert run([ON_COLUMNS]) == with_objects
 
 
 @pytest.mark.first_fast

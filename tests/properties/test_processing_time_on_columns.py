@@ -66,7 +66,7 @@ def test_functions_see_the_same_of_windows_of_processing_time(
     pipeline = replace(pipeline_of(rules, False), select={}, **declared, **ALL_FUNCTIONS[name])
     is_exact = data.draw(st.booleans(), label="flink_exact")
     pipeline = replace(pipeline, flink_exact=is_exact)
-    test_functions_on_columns.check_engines(pipeline, rules, events, data, leaves=is_exact)
+    test_functions_on_columns.check_engines(pipeline, rules, events, data)
 
 
 @pytest.mark.slow

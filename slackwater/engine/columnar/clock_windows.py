@@ -39,7 +39,6 @@ from slackwater.engine.columnar.sessions import (
     SessionFamily,
 )
 from slackwater.windowing import (
-    DynamicProcessingTimeSessionWindows,
     ProcessingTimeSessionWindows,
     SlidingProcessingTimeWindows,
     TumblingProcessingTimeWindows,
@@ -58,7 +57,7 @@ from slackwater.windowing.columnar.window_columns import (
 )
 
 CLOCK_GRIDS: Final = (TumblingProcessingTimeWindows, SlidingProcessingTimeWindows)
-CLOCK_SESSIONS: Final = (ProcessingTimeSessionWindows, DynamicProcessingTimeSessionWindows)
+CLOCK_SESSIONS: Final = (ProcessingTimeSessionWindows,)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from slackwater.windowing import (
     CalendarEventTimeWindows,
     ContinuousEventTimeTrigger,
     CountTrigger,
-    DynamicProcessingTimeSessionWindows,
     EndOfStreamTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
@@ -68,19 +67,12 @@ def why_not(pipeline: Pipeline) -> str | None:
     if not any(entry.takes(pipeline.effective_trigger) for entry in entries):
         trigger_name = _class_names(pipeline.effective_trigger)
         return f"{trigger_name} has no columnar form on {type(pipeline.window).__name__}"
-    if isinstance(pipeline.window, DynamicProcessingTimeSessionWindows) and pipeline.select:
-        return "the gap of each session is a function's"
     trigger = pipeline.effective_trigger
     looks_at_clocks = isinstance(pipeline.window, GlobalWindows) or not (
         trigger.fires_at_last_instant or isinstance(trigger.firing_trigger, ProcessingTimeTrigger)
     )
     if looks_at_clocks and pipeline.watermarks.kind == "punctuated":
         return f"{_class_names(trigger)} is not exact under punctuated watermarks, which rise inside a tick"
-    return why_not_at_any_trigger(pipeline)
-
-
-def why_not_at_any_trigger(pipeline: Pipeline) -> str | None:
-    """Why columns can't hold the windows of `pipeline`; None when they can."""
     grid = grid_of(pipeline.windows)
     if grid is not None and grid.most_windows > _MOST_WINDOWS_PER_ELEMENT:
         return f"each element has {grid.most_windows:,} windows, and columns hold one row for each"

@@ -1,43 +1,30 @@
-"""The windows of one range after its slice: which fire, with which elements, and the rows of `panes` that
-their firings leave; and the tables of many firings for a vectorized function.
+"""The windows of one range after its slice: which fire, with which elements, in the order of the calls, and
+the rows of `panes` that their firings leave.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from slackwater.engine.columnar.arrow_columns import times
+from slackwater.engine.calls.element_texts import ElementColumns
+from slackwater.engine.calls.function_calls import Call, ResultRows
 from slackwater.engine.columnar.families import Setting
 from slackwater.engine.columnar.firing import LABELS, columns_of_firings
 from slackwater.engine.columnar.fixed import Verdict
-from slackwater.engine.functions.calls import ResultRows, clocks_of, pieces_of
-from slackwater.engine.functions.element_texts import ElementColumns
-from slackwater.engine.functions.folds import Folding
-from slackwater.engine.functions.left_over import LeftToOperator
-from slackwater.engine.functions.sessions import StateWindows
-from slackwater.engine.functions.window_contents import WalkedFolds
 from slackwater.engine.replaying.results import drop_replaced_refires
-from slackwater.engine.replaying.vectorized_calls import VectorizedCalls, user_column
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.element_lists import ElementLists
 from slackwater.windowing.columnar.kernels import SliceResult
-from slackwater.windowing.columnar.window_columns import Firings, OpenWindows, PaneKind, concatenate, rows_of
+from slackwater.windowing.columnar.window_columns import NO_TIME, Firings, OpenWindows, PaneKind, rows_of
+from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow, Window
 
 
 @dataclass
 class FiredWindows:
-    """The firings of a slice, as a function is called for them.
-
-    Attributes:
-        folding: folds the elements; None where the function takes them.
-        withdrawals: of the rows of sessions that another has absorbed; None for other windows.
-        state_windows: the state windows of open sessions; None for other windows.
-        unjudged_count: how many elements the verdict does not count.
-        firing_clocks: the clock at each firing; None where tick ends and causes give it.
-    """
+    """The firings of a slice, in the order of the calls, with the `lists` of their elements in `columns`."""
 
     slice_result: SliceResult[ElementLists]
     firings: Firings
@@ -45,36 +32,61 @@ class FiredWindows:
     columns: ElementColumns
     verdict: Verdict
     windows_at_start: OpenWindows
-    folding: Folding | WalkedFolds | None = None
-    withdrawals: Firings | None = None
-    state_windows: StateWindows | None = None
-    unjudged_count: int = 0
-    firing_clocks: Longs | None = None
 
-    @property
-    def clocks(self) -> Longs:
-        return clocks_of(self.firings) if self.firing_clocks is None else self.firing_clocks
+
+def windows_of(columns: Firings | OpenWindows) -> Iterator[Window]:
+    """The window of each row."""
+    for start, end in zip(columns.starts.tolist(), columns.ends.tolist(), strict=True):
+        yield GLOBAL_WINDOW if start == NO_TIME else TimeWindow(start, end)
+
+
+def calls_of(firings: Firings, keys: Sequence[Any]) -> Iterator[Call]:
+    """The call of each firing; `keys` has the key of each key number."""
+    clocks: Longs = np.where(firings.causes == NO_TIME, firings.tick_ends, firings.causes)
+    columns = (firings.firings, firings.watermarks, clocks)
+    owners = zip(firings.keys.tolist(), windows_of(firings), strict=True)
+    for (number, window), *facts in zip(owners, *(column.tolist() for column in columns), strict=True):
+        yield Call(keys[number], window, *facts)
+
+
+def in_order_of_calls(firings: Firings, lists: ElementLists) -> tuple[Firings, ElementLists]:
+    """The firings in the order of their calls, and the elements of each: for each key the operator's order,
+    in which a watermark fires windows by their ends, and late elements fire theirs as they come. Where an
+    element is the cause of a firing, the firing's list ends with it.
+    """
+    lists_of_firings = lists.take(firings.contents)
+    by_element = firings.causes != NO_TIME
+    newest = firings.ends.copy()
+    newest[by_element] = lists_of_firings.numbers[lists_of_firings.ends[by_element] - 1]
+    # Of the windows that one element fires, the last is fired first.
+    order = np.lexsort(
+        (
+            firings.firings,
+            firings.keys,
+            np.where(by_element, -firings.starts, 0),
+            newest,
+            by_element,
+            firings.watermarks,
+        )
+    )
+    return rows_of(firings, order), lists_of_firings.take(order)
 
 
 def pane_table(
     firings: Firings,
     result_rows: ResultRows,
     results: Sequence[pa.Array],
-    withdrawals: Firings | None,
     *,
     distinct: pa.Table,
     setting: Setting,
 ) -> pa.Table:
-    """A row for each emitted row, for each firing that withdraws the rows of the one before because it has
-    none, and for each of `withdrawals`. `distinct` has the key group and key of each key number.
+    """A row for each emitted row, and for each firing that withdraws the rows of the one before because it
+    has none. `distinct` has the key group and key of each key number.
     """
     places, empty = np.array(result_rows.firings, np.int64), np.array(result_rows.empty_firings, np.int64)
     if setting.purges or setting.windows_are_global:
         empty = empty[:0]
     withdrawn = empty[firings.firings[empty] > 1]
-    if withdrawals is not None:
-        withdrawn = np.append(withdrawn, len(firings.keys) + np.arange(len(withdrawals.keys)))
-        firings = concatenate([firings, withdrawals])
     kinds = np.append(firings.kinds[places], np.full(len(withdrawn), PaneKind.WITHDRAWN))
     is_global = setting.windows_are_global
     labels = pa.array(["count" if is_global else LABELS[kind] for kind in PaneKind])
@@ -87,38 +99,3 @@ def pane_table(
     for (name, kind), array in zip(setting.shape.results, results, strict=True):
         columns[name] = pa.concat_arrays([array.cast(kind), pa.nulls(len(withdrawn), kind)])
     return drop_replaced_refires(pa.table(columns), setting.pipeline)
-
-
-ELEMENTS_AT_ONCE: Final = 1 << 20
-
-
-@dataclass(frozen=True)
-class FiringTables:
-    """The calls for the firings of one range; `distinct` has the key columns at each key number."""
-
-    calls: VectorizedCalls
-    column_of: Callable[[str], pa.Array]
-    distinct: pa.Table
-
-    def results(self, firings: Firings, lists: ElementLists) -> list[pa.Array]:
-        """The columns of results of all firings. Raises LeftToOperator where the function has raised."""
-        parts = [[pa.array([], kind) for _, kind in self.calls.results]]
-        for first, beyond in pieces_of(lists.lengths, ELEMENTS_AT_ONCE):
-            piece = slice(first, beyond)
-            firing_columns, element_columns = self._columns(rows_of(firings, piece), lists.take(piece))
-            try:
-                parts.append(self.calls.call(firing_columns, element_columns))
-            except Exception as error:  # which firing it was, and its key, the operator engine finds
-                raise LeftToOperator(f"the function has raised {type(error).__name__}") from error
-        return [pa.concat_arrays(pieces) for pieces in zip(*parts, strict=True)]
-
-    def _columns(self, firings: Firings, lists: ElementLists) -> tuple[dict[str, Any], dict[str, pa.Array]]:
-        firing_columns = pa.array(firings.keys)
-        keys = {name: self.distinct.column(name).take(firing_columns) for name, _ in self.calls.keys}
-        bounds = {"window_start": times(firings.starts), "window_end": times(firings.ends)}
-        numbers = pa.array(lists.explode())
-        offsets = pa.array(np.append(0, np.cumsum(lists.lengths)).astype(np.int32))
-        return {**keys, **bounds}, {
-            name: pa.ListArray.from_arrays(offsets, user_column(self.column_of(name).take(numbers)))
-            for name, _ in self.calls.fields
-        }

@@ -11,15 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slackwater.engine.calls.element_texts import ElementTexts, join_lists
 from slackwater.engine.columnar.arrow_columns import times, times_in_ms, values_of_keys
-from slackwater.engine.functions.element_texts import ElementTexts, join_lists
-from slackwater.engine.functions.left_over import AsksForState, LeftToOperator
-from slackwater.engine.functions.sessions import StateWindows
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.window_columns import OpenWindows
+from slackwater.windowing.errors import SnapshotFormatError
 from slackwater.windowing.runtime.window_operator_builder import CONTENTS
 from slackwater.windowing.snapshot import list_pieces
-from slackwater.windowing.snapshot.columns import STATE_WINDOW
 
 _LIST: Final = '{"list":['
 _END: Final = "]}"
@@ -34,65 +32,40 @@ class ParkedLists:
 
     @classmethod
     def read(
-        cls,
-        window_rows: pa.Table,
-        keyed_rows: pa.Table,
-        keys: Sequence[str],
-        element_texts: ElementTexts,
-        *,
-        owner: str = "window",
+        cls, window_rows: pa.Table, keyed_rows: pa.Table, keys: Sequence[str], element_texts: ElementTexts
     ) -> "ParkedLists":
-        """The lists of windows, as ordered in `window_rows`; `owner` prefixes columns that name the window.
+        """The lists of windows, as ordered in `window_rows`; long ones are in pieces in `keyed_rows`.
 
         Raises:
-            LeftToOperator: they hold state that is no element of an open window.
+            SnapshotFormatError: there are pieces of a list without a window.
         """
         contents = window_rows.column("contents").combine_chunks()
-        texts = pc.utf8_slice_codeunits(contents, 1, -1)
+        keyed_rows = keyed_rows.filter(pc.equal(keyed_rows.column("state_name"), CONTENTS))
         if keyed_rows.num_rows:
-            texts = _with_long_lists(texts, window_rows, keyed_rows, keys, owner)
-        lists = element_texts.split(texts)
-        parked_lists = cls(lists.value_lengths().fill_null(0).to_numpy().astype(np.int64), lists.flatten())
-        if not element_texts.are_of_this_form(parked_lists.texts):
-            raise LeftToOperator("elements of another form")
-        return parked_lists
-
-    @classmethod
-    def from_values(cls, window_rows: pa.Table, keyed_rows: pa.Table) -> "ParkedLists":
-        """Lists of one text each: the value of a fold that the window holds."""
-        if keyed_rows.num_rows:
-            raise AsksForState("state of a function")
-        contents = window_rows.column("contents").combine_chunks()
-        return cls(np.asarray(contents.is_valid()).astype(np.int64), contents.drop_null())
-
-
-def state_windows_in(window_rows: pa.Table) -> StateWindows:
-    """The state windows of parked sessions, from rows of `window_state`."""
-    return StateWindows(
-        *(times_in_ms(window_rows.column(f"{STATE_WINDOW}_{side}")) for side in ("start", "end"))
-    )
+            contents = _with_long_lists(contents, window_rows, keyed_rows, keys)
+        return cls(*element_texts.read_lists(contents))
 
 
 def _with_long_lists(
-    texts: pa.Array, window_rows: pa.Table, keyed_rows: pa.Table, keys: Sequence[str], owner_prefix: str
+    contents: pa.Array, window_rows: pa.Table, keyed_rows: pa.Table, keys: Sequence[str]
 ) -> pa.Array:
-    if pc.unique(keyed_rows.column("state_name")).to_pylist() != [CONTENTS]:
-        raise AsksForState("state of a function")
     pieces: dict[tuple[Any, ...], dict[int, str]] = {}
     owners = _owners(keyed_rows, keys, "namespace")
     values = (keyed_rows.column(name).to_pylist() for name in ("map_key", "value_json"))
     for owner, number, text in zip(owners, *values, strict=True):
-        if number is None or text is None or not text.startswith(_LIST):
-            raise LeftToOperator("contents of another form")
         pieces.setdefault(owner, {})[int(number)] = text[len(_LIST) : -len(_END)]
-    all_texts = texts.to_pylist()
-    for place, owner in enumerate(_owners(window_rows, keys, owner_prefix)):
+    texts = contents.to_pylist()
+    for place, owner in enumerate(_owners(window_rows, keys, "window")):
         pieces_of_window = pieces.pop(owner, None)
         if pieces_of_window is not None:
-            all_texts[place] = ",".join(pieces_of_window[number] for number in range(len(pieces_of_window)))
+            texts[place] = (
+                f"[{','.join(pieces_of_window[number] for number in range(len(pieces_of_window)))}]"
+            )
     if pieces:
-        raise LeftToOperator("contents without a window")
-    return pa.array(all_texts, pa.string())
+        raise SnapshotFormatError(
+            f"keyed_state holds elements of windows that are not open: {list(pieces)[:3]}."
+        )
+    return pa.array(texts, pa.string())
 
 
 def _owners(rows: pa.Table, keys: Sequence[str], prefix: str) -> list[tuple[Any, ...]]:
@@ -101,15 +74,10 @@ def _owners(rows: pa.Table, keys: Sequence[str], prefix: str) -> list[tuple[Any,
 
 
 def park_lists(
-    windows: OpenWindows,
-    lengths: Longs,
-    texts: pa.Array,
-    distinct: pa.Table,
-    *,
-    namespaces: StateWindows,
-) -> tuple[pa.Array, pa.Table | None]:
-    """(the column `contents` of `window_state`, rows of `keyed_state` for long lists or None); `lengths`,
-    int64[n], is 0 for a window without contents.
+    windows: OpenWindows, lengths: Longs, texts: pa.Array, distinct: pa.Table
+) -> tuple[pa.Array, list[pa.Table]]:
+    """(the column `contents` of `window_state`, tables of `keyed_state` for long lists); `lengths`, int64[n],
+    is 0 for a window without contents.
     """
     ends = np.cumsum(lengths)
     offsets = np.append(0, ends).astype(np.int32)
@@ -125,7 +93,7 @@ def park_lists(
     contents = contents.take(pa.array(np.cumsum(is_text) - 1, mask=~is_text))
     long_places = np.flatnonzero(piece_lengths)
     if not len(long_places):
-        return contents, None
+        return contents, []
     counts = -(-lengths[long_places] // piece_lengths[long_places])
     owners = np.repeat(long_places, counts)
     numbers = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -137,10 +105,10 @@ def park_lists(
     ]
     columns = {
         **values_of_keys(distinct, windows.keys[owners]),
-        "namespace_start": times(namespaces.starts[owners]),
-        "namespace_end": times(namespaces.ends[owners]),
+        "namespace_start": times(windows.starts[owners]),
+        "namespace_end": times(windows.ends[owners]),
     }
-    return contents, _rows_of_pieces(columns, numbers, pieces)
+    return contents, [_rows_of_pieces(columns, numbers, pieces)]
 
 
 def _rows_of_pieces(owners: Mapping[str, Any], numbers: Longs, pieces: Sequence[str]) -> pa.Table:

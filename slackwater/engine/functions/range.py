@@ -1,17 +1,19 @@
 """One range of a pipeline with a function of the user's: a kernel decides its windows on lists of element
-numbers, and the function is called for each firing. Nothing is handed over before all is behind that may
-leave the range to the operator engine.
+numbers, and the function is called for each firing.
 """
 
 import copy
 import time
 from collections.abc import Iterator, Sequence
-from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from slackwater.engine.calls.element_texts import ElementColumns, ElementTexts, RowMaker
+from slackwater.engine.calls.firing_tables import FiringTables
+from slackwater.engine.calls.function_calls import FunctionStores, ResultRows, call_function, elements_of
+from slackwater.engine.calls.garbage import objects_set_aside
 from slackwater.engine.columnar.arrow_columns import times
 from slackwater.engine.columnar.families import BatchElements, Family, Part, Setting
 from slackwater.engine.columnar.firing import late_table
@@ -30,31 +32,24 @@ from slackwater.engine.columnar.snapshot import (
     trigger_texts,
 )
 from slackwater.engine.columnar.windows import family_of
-from slackwater.engine.functions.calls import (
-    ResultRows,
-    call_function,
-    elements_of,
+from slackwater.engine.functions.fired_windows import (
+    FiredWindows,
+    calls_of,
     in_order_of_calls,
+    pane_table,
+    windows_of,
 )
-from slackwater.engine.functions.element_texts import ElementColumns, ElementTexts, RowMaker
-from slackwater.engine.functions.fired_windows import FiredWindows, FiringTables, pane_table
-from slackwater.engine.functions.folds import Folding, Increments, contents_of, fold_of
-from slackwater.engine.functions.left_over import (
-    AsksForState,
-    LeftToOperator,
-    require_room_for_elements,
-    require_room_for_range,
-)
-from slackwater.engine.functions.parked_lists import ParkedLists, park_lists, state_windows_in
-from slackwater.engine.functions.sessions import ClockSessions, StateWindows, is_clock_session
+from slackwater.engine.functions.function_state import FunctionState
+from slackwater.engine.functions.parked_lists import ParkedLists, park_lists
 from slackwater.engine.operator.elements import element_class
-from slackwater.engine.operator.emitted_rows import EmittedRowError, output_of
+from slackwater.engine.operator.emitted_rows import output_of
 from slackwater.engine.operator.firing import Owners, side_tables
-from slackwater.engine.operator.garbage import objects_set_aside
+from slackwater.engine.replaying import spilling
 from slackwater.engine.replaying.distinct_rows import parked_rows
 from slackwater.engine.replaying.replay import Replay
 from slackwater.engine.replaying.results import conform, hand_over, hashes_table, range_counts, read_counts
-from slackwater.engine.replaying.snapshot_codecs import json_of
+from slackwater.engine.replaying.snapshot_codecs import codec_of_windows
+from slackwater.engine.replaying.snapshot_rows import restored_bytes
 from slackwater.engine.replaying.vectorized_calls import VectorizedCalls
 from slackwater.engine.rows import columns_read
 from slackwater.engine.rows.key_numbers import KEY_GROUP, KeyNumbers
@@ -65,17 +60,23 @@ from slackwater.tables.schemas import side_table, table_schemas
 from slackwater.windowing import AggregateFunction
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.element_lists import ElementLists
-from slackwater.windowing.columnar.kernels import SliceInput, SliceResult, WindowState
+from slackwater.windowing.columnar.kernels import SliceInput, WindowState
 from slackwater.windowing.columnar.window_columns import (
+    NO_CONTENTS,
     Elements,
+    Firings,
     OpenWindows,
     Pieces,
     columns_of,
     concatenate,
     rows_of,
 )
+from slackwater.windowing.key_groups import KeyGroupIndex
 from slackwater.windowing.snapshot import ContentHash
-from slackwater.windowing.snapshot.columns import STATE_WINDOW
+
+# Estimates: so many copies of the columns of its rows, and of the parked texts.
+_COPIES_OF_ROWS: Final = 3
+_COPIES_OF_TEXTS: Final = 8
 
 
 class FunctionRange:
@@ -98,27 +99,27 @@ class FunctionRange:
         )
         self.windows = fixed_windows(self.setting)
         self.config = window_config(self.pipeline, keys.type, AggregateFunction())
-        self.fold = fold_of(self.config.contents)
+        self.family: Family = family_of(self.setting)
         record: Any = element_class(self.pipeline, replay.schema)
-        assert record is not None or self.pipeline.select, "the planner gave it to the operator engine"
+        assert record is not None, "the planner gave it to the operator engine"
         self.record = record
-        fields = getattr(record, "_fields", ())
-        self.element_columns = [name for name in fields if name in replay.schema.names]
+        names = [name for name in record._fields if name in replay.schema.names]
+        self.element_columns = names
+        schema = pa.schema([replay.schema.field(name) for name in names])
+        self.texts = ElementTexts(record, schema)
+        codec = codec_of_windows(self.pipeline, keys, None, config=self.config, element_class=record)
+        key_groups = KeyGroupIndex(keys.type, self.key_range.key_groups, keys.max_parallelism)
+        self.function_state = FunctionState(codec, key_groups, replay.order_mode)
 
-    @cached_property
-    def texts(self) -> ElementTexts:
-        """The texts of elements in the snapshot."""
-        schema = pa.schema([self.replay.schema.field(name) for name in self.element_columns])
-        return ElementTexts(self.record, schema)
-
-    @cached_property
-    def family(self) -> Family:
-        """The family of the windows, which a range that walks its windows does not have."""
-        return family_of(self.setting)
+    def fits_memory(self) -> bool:
+        """Whether the range's rows and what its parent has parked fit the memory of a task."""
+        tables = ("window_state", "keyed_state")
+        parked_bytes = sum(restored_bytes(self.replay, name, self.key_range) for name in tables)
+        needed_bytes = _COPIES_OF_ROWS * self.rows.nbytes + _COPIES_OF_TEXTS * parked_bytes
+        return needed_bytes <= self.replay.state_memory_mb * spilling.BYTES_PER_MB
 
     def run(self) -> Iterator[pa.Table]:
-        """The rows, hashes and counts of the range. Raises LeftToOperator: the operator engine replays it."""
-        require_room_for_range(self.replay, self.key_range, self.rows)
+        """The rows, hashes and counts of the range."""
         began = time.thread_time()
         parked_rows, parked_lists = self._read_parked_lists()
         state_s = time.thread_time() - began
@@ -137,22 +138,13 @@ class FunctionRange:
             **read_counts(self.rows, self.replay.scan.from_ms),
             "side_rows": sum(output[side_table(tag)].num_rows for tag in self.pipeline.side_columns),
         }
-        slice_counts = counts_of_slice(
-            fired_windows.slice_result, fired_windows.windows_at_start, fired_windows.unjudged_count
-        )
+        slice_counts = counts_of_slice(fired_windows.slice_result, fired_windows.windows_at_start, 0)
         return self._hand_over(output, state, [range_counts(slice_counts, state_s), range_counts(counts)])
 
     def _read_parked_lists(self) -> tuple[pa.Table, ParkedLists]:
         window_rows, keyed_rows = map(self._parked_rows, ("window_state", "keyed_state"))
-        for name in ("user_state",) if self.family.trigger_state else ("user_state", "trigger_state"):
-            if window_rows.column(name).null_count < window_rows.num_rows:
-                raise AsksForState(f"{name} of parked windows")
-        if self.fold is not None:
-            return window_rows, ParkedLists.from_values(window_rows, keyed_rows)
-        prefix = STATE_WINDOW if is_clock_session(self.pipeline) else "window"
-        return window_rows, ParkedLists.read(
-            window_rows, keyed_rows, self.keys.names, self.texts, owner=prefix
-        )
+        self.function_state.restore(window_rows, keyed_rows)
+        return window_rows, ParkedLists.read(window_rows, keyed_rows, self.keys.names, self.texts)
 
     def _parked_rows(self, table: str) -> pa.Table:
         return parked_rows(self.replay, self.schemas, table, self.keys, self.key_range)
@@ -174,17 +166,20 @@ class FunctionRange:
         elements, verdict = self._judge(keys)
         columns = ElementColumns(self.texts, parked_lists.texts, self._accepted_rows(verdict))
         initial_state = self._state_at_start(windows_at_start, parked_part.rows, parked_lists.lengths)
-        rows = RowMaker(self.record, columns.slice_elements().column)
-        clock_sessions = None
-        if is_clock_session(self.pipeline):
-            clock_sessions = ClockSessions(self.pipeline, elements, rows)
-        slice_result = self._replay(elements, initial_state, clock_sessions)
-        fired_windows = self._let_fire(slice_result, windows_at_start, columns, verdict, parked_lists.texts)
-        if clock_sessions is not None:
-            fired_windows.state_windows = clock_sessions.state_windows(
-                slice_result.windows, windows_at_start, state_windows_in(parked_part.rows)
-            )
-        return fired_windows
+        parked_count = len(initial_state.accumulators.numbers)
+        lists = ElementLists.from_lengths(np.ones(len(elements.keys), np.int64), first=parked_count)
+        slice_input = SliceInput(columns_of(Pieces, []), lists.take(slice(0, 0)), elements, lists)
+        slice_result = self.family.replay(slice_input, initial_state)
+        firings, lists = in_order_of_calls(concatenate(slice_result.firings), slice_result.accumulators)
+        columns.decode(lists.distinct_numbers())
+        return FiredWindows(
+            slice_result=slice_result._replace(firings=[firings]),
+            firings=firings,
+            lists=lists,
+            columns=columns,
+            verdict=verdict,
+            windows_at_start=windows_at_start,
+        )
 
     def _judge(self, keys: Longs) -> tuple[Elements, Verdict]:
         batch = BatchElements.of(self.rows, keys, self.setting)
@@ -213,103 +208,40 @@ class FunctionRange:
             triggers = read_trigger_texts(self.family.trigger_state, texts, windows)
         return WindowState(windows, triggers, ElementLists.from_lengths(lengths))
 
-    def _replay(
-        self,
-        elements: Elements,
-        initial_state: WindowState[ElementLists],
-        clock_sessions: ClockSessions | None,
-    ) -> SliceResult[ElementLists]:
-        parked_count = len(initial_state.accumulators.numbers)
-        lists = ElementLists.from_lengths(np.ones(len(elements.keys), np.int64), first=parked_count)
-        if clock_sessions is not None:
-            return self.family.replay(clock_sessions.slice_input(lists), initial_state)
-        pieces = columns_of(Pieces, [])
-        slice_input = SliceInput(pieces, lists.take(slice(0, 0)), elements, lists)
-        return self.family.replay(slice_input, initial_state)
-
-    def _let_fire(
-        self,
-        slice_result: SliceResult[ElementLists],
-        windows_at_start: OpenWindows,
-        columns: ElementColumns,
-        verdict: Verdict,
-        parked_texts: pa.Array,
-    ) -> FiredWindows:
-        """Decide what each firing shows, and what its window keeps."""
-        firings, lists = in_order_of_calls(concatenate(slice_result.firings), slice_result.accumulators)
-        require_room_for_elements(self.replay, int(lists.lengths.max(initial=0)))
-        slice_result = slice_result._replace(firings=[firings])
-        fired_windows = FiredWindows(
-            slice_result=slice_result,
-            firings=firings,
-            lists=lists,
-            columns=columns,
-            verdict=verdict,
-            windows_at_start=windows_at_start,
-        )
-        if self.fold is None:
-            columns.decode(lists.distinct_numbers())
-            return fired_windows
-        increments = Increments.of(
-            firings,
-            lists,
-            slice_result.windows,
-            slice_result.accumulators,
-            accumulates=not self.setting.purges,
-        )
-        rows = RowMaker(self.record, columns.column)
-        fired_windows.folding = Folding(
-            self.fold,
-            increments,
-            parked_texts,
-            json_of(self.pipeline, self.record),
-            elements_of=lambda lists: elements_of(lists, rows),
-            accumulates=not self.setting.purges,
-        )
-        return fired_windows
-
     def _fire(self, fired_windows: FiredWindows, distinct: pa.Table) -> dict[str, pa.Table]:
         """Call the function for all firings: rows of `panes` and of side outputs, by table."""
         firings, lists, columns = fired_windows.firings, fired_windows.lists, fired_windows.columns
         if isinstance(self.pipeline.process, VectorizedFunction):
             calls = VectorizedCalls.of(self.pipeline, self.replay.schema, self.record._fields)
-            results = FiringTables(calls, columns.column, distinct).results(firings, lists)
-            result_rows = ResultRows.one_for_each(firings)
-            return {"panes": self._panes(fired_windows, result_rows, results, distinct)}
-        result_rows = self._call(fired_windows, distinct)
-        try:
-            results = output_of(self.pipeline).arrays(result_rows.results, result_rows.owners)
+            keys = {name: distinct.column(name).take(pa.array(firings.keys)) for name, _ in calls.keys}
+            bounds = {"window_start": times(firings.starts), "window_end": times(firings.ends)}
+            values = self.keys.values(distinct)
+            owners = [
+                (values[number], window)
+                for number, window in zip(firings.keys.tolist(), windows_of(firings), strict=True)
+            ]
+            results = FiringTables(calls, columns.column).results(pa.table({**keys, **bounds}), lists, owners)
             return {
-                "panes": self._panes(fired_windows, result_rows, results, distinct),
-                **side_tables(self.pipeline, Owners.of(self.pipeline, self.keys), result_rows.side_rows),
+                "panes": self._panes(firings, ResultRows.one_for_each(len(lists.starts)), results, distinct)
             }
-        except EmittedRowError as error:
-            raise LeftToOperator(str(error)) from error
-
-    def _call(self, fired_windows: FiredWindows, distinct: pa.Table) -> ResultRows:
-        if fired_windows.folding is not None:
-            contents = fired_windows.folding.results()
-        else:
-            contents = elements_of(fired_windows.lists, RowMaker(self.record, fired_windows.columns.column))
         with objects_set_aside():
-            return call_function(
+            result_rows = call_function(
                 # Operators of one process must not share what a function keeps in `self`.
                 copy.deepcopy(self.config.function),
-                fired_windows.firings,
-                contents,
-                keys=self.keys.values(distinct),
-                clocks=fired_windows.clocks,
+                calls_of(firings, self.keys.values(distinct)),
+                elements_of(lists, RowMaker(self.record, columns.column)),
+                FunctionStores(self.function_state.backend, self.config),
             )
+        results = output_of(self.pipeline).arrays(result_rows.results, result_rows.owners)
+        return {
+            "panes": self._panes(firings, result_rows, results, distinct),
+            **side_tables(self.pipeline, Owners.of(self.pipeline, self.keys), result_rows.side_rows),
+        }
 
     def _panes(
-        self,
-        fired_windows: FiredWindows,
-        result_rows: ResultRows,
-        results: Sequence[pa.Array],
-        distinct: pa.Table,
+        self, firings: Firings, result_rows: ResultRows, results: Sequence[pa.Array], distinct: pa.Table
     ) -> pa.Table:
-        firings, withdrawals = fired_windows.firings, fired_windows.withdrawals
-        return pane_table(firings, result_rows, results, withdrawals, distinct=distinct, setting=self.setting)
+        return pane_table(firings, result_rows, results, distinct=distinct, setting=self.setting)
 
     def _late_table(self, verdict: Verdict, numbers: Longs, distinct: pa.Table) -> pa.Table:
         positions = verdict.late.positions
@@ -317,43 +249,29 @@ class FunctionRange:
         rows = self.rows.take(pa.array(positions))
         return late_table(verdict.late, rows, groups, self.schemas["late_events"], self.replay.shape)
 
-    def parked_contents(
-        self, fired_windows: FiredWindows, namespaces: StateWindows, distinct: pa.Table
-    ) -> tuple[pa.Array, pa.Table | None]:
-        """(the text in each window's row; rows for long lists, None where windows hold folded values)."""
-        if fired_windows.folding is not None:
-            return pa.array(fired_windows.folding.texts(), pa.string()), None
-        windows = fired_windows.slice_result.windows
-        lists = contents_of(windows, fired_windows.slice_result.accumulators)
-        return park_lists(
-            windows,
-            lists.lengths,
-            fired_windows.columns.texts(lists.explode()),
-            distinct,
-            namespaces=namespaces,
-        )
-
     def _state_tables(self, fired_windows: FiredWindows, distinct: pa.Table) -> dict[str, pa.Table]:
-        slice_result, state_windows = fired_windows.slice_result, fired_windows.state_windows
+        slice_result = fired_windows.slice_result
         windows = slice_result.windows
-        namespaces = state_windows or StateWindows(windows.starts, windows.ends)
-        contents, pieces = self.parked_contents(fired_windows, namespaces, distinct)
-        window_columns = {
-            **columns_of_open_windows(slice_result, distinct, self.setting),
-            "contents": contents,
-        }
-        if state_windows is not None:
-            window_columns[f"{STATE_WINDOW}_start"] = times(state_windows.starts)
-            window_columns[f"{STATE_WINDOW}_end"] = times(state_windows.ends)
+        lists = _lists_of_windows(windows, slice_result.accumulators)
+        texts = fired_windows.columns.texts(lists.explode())
+        contents, pieces = park_lists(windows, lists.lengths, texts, distinct)
+        owners = distinct.take(pa.array(windows.keys))
+        user_state, keyed_tables = self.function_state.park(
+            owners.column(KEY_GROUP).to_pylist(), self.keys.values(owners), list(windows_of(windows))
+        )
+        columns = columns_of_open_windows(slice_result, distinct, self.setting)
+        columns |= {"contents": contents, "user_state": user_state}
         if self.family.trigger_state and slice_result.triggers is not None:
-            window_columns["trigger_state"] = trigger_texts(
+            columns["trigger_state"] = trigger_texts(
                 self.family.trigger_state, slice_result.triggers, windows
             )
         timers = pa.concat_tables(
             [timer_table(timers, distinct, self.setting) for timers in slice_result.timers]
         )
-        state = {"window_state": pa.table(window_columns), "timers": timers}
-        return state if pieces is None else {**state, "keyed_state": pieces}
+        keyed_schema = self.schemas["keyed_state"]
+        keyed_rows = [conform(rows, keyed_schema) for rows in (*pieces, *keyed_tables)]
+        state = {"window_state": pa.table(columns), "timers": timers}
+        return {**state, "keyed_state": pa.concat_tables(keyed_rows)} if keyed_rows else state
 
     def _hand_over(
         self, output: dict[str, pa.Table], state: dict[str, pa.Table], counts: list[pa.Table]
@@ -370,3 +288,12 @@ class FunctionRange:
                 yield from hand_over(self.replay, self.number, name, rows, self.schemas[name], part=part)
         yield hashes_table(output_hash, state_hash)
         yield from counts
+
+
+def _lists_of_windows(windows: OpenWindows, accumulators: ElementLists) -> ElementLists:
+    """The elements of each window; none of a window without contents."""
+    has_contents = windows.contents != NO_CONTENTS
+    bounds = np.zeros((2, len(windows.keys)), np.int64)
+    lists_of_windows = accumulators.take(windows.contents[has_contents])
+    bounds[:, has_contents] = lists_of_windows.starts, lists_of_windows.ends
+    return ElementLists(accumulators.numbers, *bounds)

@@ -1,4 +1,4 @@
-"""The contents of windows under a `select`, as numbers. An accumulator in the operator's state is one
+"""The contents of windows as numbers of elements. An accumulator in the operator's state is one
 integer, the number of the newest addition to a window; which elements the window holds follows from the log
 of all additions, from which `lists` reads the elements of any accumulators at once, when the slice is over:
 
@@ -9,7 +9,7 @@ of all additions, from which `lists` reads the elements of any accumulators at o
     chains     A: e0 e1 e2      B: e1 e3      6 begins a chain of its own, after the elements of 4 and 5
 
 A window that fires often shows prefixes of one chain, so nothing is copied for a firing, and the state stays
-small, also on disk. Numbers never leave the slice: parked are the accumulators of the elements.
+small, also on disk. Numbers never leave the slice: parked are the elements, or their aggregates.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ _NO_ADDITION: Final = -1  # of the chain of no elements, which is never extended
 
 class ElementChains(AggregateFunction):
     """A Flink AggregateFunction over the numbers of elements. A chain is a run of additions, each to the
-    result of the one before.
+    result of the one before. `number_of` says the number of an element; without it elements are numbers.
     """
 
-    def __init__(self) -> None:
-        # Of each addition its chain, and what it adds: an element's number, or -1 - (a parked accumulator's).
+    def __init__(self, number_of: Callable[[Any], int] | None = None) -> None:
+        self.number_of = number_of
+        # Of each addition its chain, and what it adds: an element's number, or -1 - (a parked part's).
         self._chains = array("q", [0])
         self._items = array("q", [_NO_ELEMENTS])
         self._newest_additions = [_NO_ADDITION]  # of each chain
@@ -50,13 +51,18 @@ class ElementChains(AggregateFunction):
         return _NOTHING
 
     def add(self, value: Any, accumulator: int) -> int:
+        if self.number_of is not None:
+            value = self.number_of(value)
+        return self._add_number(value, accumulator)
+
+    def _add_number(self, number: int, accumulator: int) -> int:
         chain, newest_additions = self._chains[accumulator], self._newest_additions
         if newest_additions[chain] != accumulator:
             # A new window, or what came after was undone.
-            return self._begin_chain(value, *((accumulator,) if accumulator else ()))
+            return self._begin_chain(number, *((accumulator,) if accumulator else ()))
         items = self._items
         newest_additions[chain] = addition = len(items)
-        items.append(value)
+        items.append(number)
         self._chains.append(chain)
         return addition
 
@@ -66,11 +72,25 @@ class ElementChains(AggregateFunction):
     def get_result(self, accumulator: int) -> int:
         return accumulator
 
-    def restore(self, count: int) -> list[int]:
-        """The accumulators of so many more parked ones, which are numbered from 1 in order."""
+    def restore(self, lengths: Longs) -> list[int]:
+        """The accumulators of parked contents, of so many parts each, at least one. Parts are numbered from 1
+        in the order in which they are restored.
+        """
+        first_addition, first_chain, count = len(self._items), len(self._newest_additions), int(lengths.sum())
+        numbers = np.arange(self._parked_count, self._parked_count + count)
+        self._parked_count += count
+        chains = np.repeat(np.arange(first_chain, first_chain + len(lengths)), lengths)
+        self._items.frombytes((-1 - numbers).tobytes())
+        self._chains.frombytes(chains.tobytes())
+        accumulators: list[int] = (first_addition - 1 + np.cumsum(lengths)).tolist()
+        self._newest_additions += accumulators
+        return accumulators
+
+    def numbers_of_parked(self, count: int) -> list[int]:
+        """So many more parked parts as what `add` takes: to contents that are restored in pieces."""
         first = self._parked_count
         self._parked_count += count
-        return [self._begin_chain(-1 - number) for number in range(first, first + count)]
+        return [-1 - number for number in range(first, first + count)]
 
     def _begin_chain(self, item: int, *accumulators_before: int) -> int:
         addition, chain = len(self._items), len(self._newest_additions)
@@ -83,7 +103,7 @@ class ElementChains(AggregateFunction):
 
     def lists(self, accumulators: Longs) -> ElementLists:
         """The numbers of what each accumulator holds, none empty: number 0 stands for no elements, then come
-        the restored accumulators, in the order of `restore`, then the elements.
+        the parked parts, in the order of `restore`, then the elements.
         """
         chains, items = (np.frombuffer(column, np.int64) for column in (self._chains, self._items))
         by_chain, _ = sort_non_negative(chains)
@@ -129,14 +149,3 @@ class ElementChains(AggregateFunction):
             spans.append((int(starts[chain_before]), int(places[accumulator]) + 1))
             accumulators.extend(self._accumulators_before.get(chain_before, ()))
         return spans
-
-
-class NumberedElementChains(ElementChains):
-    """Chains of elements that are no numbers: `number_of` says the number of each."""
-
-    def __init__(self, number_of: Callable[[Any], int]) -> None:
-        super().__init__()
-        self._number_of = number_of
-
-    def add(self, value: Any, accumulator: int) -> int:
-        return super().add(self._number_of(value), accumulator)

@@ -1,5 +1,5 @@
 """Elements as the window operator takes them: row numbers, which never enter state, where no code of the
-pipeline reads an element, else named tuples of the source's columns.
+pipeline reads an element while windows are decided, else named tuples of the source's columns.
 """
 
 from collections import namedtuple
@@ -15,7 +15,8 @@ from slackwater.engine.rows.python_values import to_user_values
 from slackwater.pipelines import Pipeline
 from slackwater.pipelines.errors import PipelineError
 
-# Last of the fields under a select: what its aggregates read, if elements are parked, else the row number.
+# Last of the fields under a select: what its aggregates read where an evictor takes elements, else null, as
+# triggers have parked elements with it.
 _OPERANDS: Final = "operands__"
 _AT_ONCE: Final = 1 << 16
 
@@ -63,5 +64,5 @@ class OperatorElements:
             operands_of_rows = [nulls if column is None else column[start:end] for column in self._operands]
             columns.append(zip(*operands_of_rows, strict=True))
         elif self._has_select:
-            columns.append(range(start, end))
+            columns.append([None] * rows.num_rows)
         return map(self._class._make, zip(*columns, strict=True))

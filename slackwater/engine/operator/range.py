@@ -13,9 +13,9 @@ from typing import Any, Final, Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from slackwater.engine.calls.garbage import collector_resting, objects_set_aside
 from slackwater.engine.operator.elements import OperatorElements, element_class
 from slackwater.engine.operator.firing import Owners, failed_rows, function_raised, side_tables
-from slackwater.engine.operator.garbage import collector_resting, objects_set_aside
 from slackwater.engine.operator.snapshot import parent_snapshot, restore_snapshot, snapshot_tables
 from slackwater.engine.replaying.replay import Replay
 from slackwater.engine.replaying.results import (
@@ -37,6 +37,7 @@ from slackwater.windowing.columnar.timeline.timeline import Timeline
 from slackwater.windowing.errors import PROCESSING_ELEMENT, UserCodeError
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
 from slackwater.windowing.runtime.slice_runner import SliceRunner
+from slackwater.windowing.runtime.window_log import SideRow
 from slackwater.windowing.snapshot import ContentHash, SnapshotCodec, SnapshotTables
 
 _FED_AT_ONCE: Final = 1 << 16
@@ -63,10 +64,16 @@ class RangeWork(ABC, Generic[Runner]):
         self.schemas = table_schemas(replay.shape)
         self.key_range = keys.range(number, replay.ranges)
         self.unknown_results = frozenset[str]()
+        self.is_spilled = False  # whether parked state is restored to disk
+
+    @property
+    def feeds_objects(self) -> bool:
+        """Whether the operator takes elements as objects, and not as row numbers."""
+        return self.element_class is not None
 
     @cached_property
     def elements(self) -> OperatorElements:
-        return OperatorElements(self.pipeline, self.rows, self.element_class)
+        return OperatorElements(self.pipeline, self.rows, self.element_class if self.feeds_objects else None)
 
     @property
     @abstractmethod
@@ -81,6 +88,12 @@ class RangeWork(ABC, Generic[Runner]):
     @abstractmethod
     def late_table(self, runner: Runner) -> pa.Table: ...
 
+    def call_function(self, runner: Runner) -> None:
+        """Call the user's function, if that waits until all windows are decided."""
+
+    def side_rows(self, runner: Runner) -> list[SideRow]:
+        return runner.side_rows
+
     def run(self) -> Iterator[pa.Table]:
         """The rows, hashes and counts of the range, marked with what they are."""
         parent = parent_snapshot(self.replay, self.schemas, self.keys, self.key_range)
@@ -93,6 +106,7 @@ class RangeWork(ABC, Generic[Runner]):
                 element_bytes=self.rows.nbytes,
             )
         ) as spilling:
+            self.is_spilled = spilling.is_spilled
             runner = self.make_runner(spilling.storage)
             with closing(runner):
                 with collector_resting():
@@ -106,12 +120,14 @@ class RangeWork(ABC, Generic[Runner]):
                 ):
                     self._feed_all(runner, spilling)
                     runner.finish(self.replay.scan.to_ms)
+                    self.call_function(runner)
+                side_rows = self.side_rows(runner)
                 with collector_resting():
                     output = {"panes": self.pane_table(runner)}
-                    output |= side_tables(self.pipeline, self.owners, runner.side_rows)
+                    output |= side_tables(self.pipeline, self.owners, side_rows)
                     late_elements = self.late_table(runner)
                 rows_read = read_counts(self.rows, self.replay.scan.from_ms)
-                counts = {**runner.counts(), **runner.assignments(), **rows_read}
+                counts = {**runner.counts(), **runner.assignments(), **rows_read, "side_rows": len(side_rows)}
                 rows_failed = (
                     failed_rows(self.pipeline, runner.failed_elements, self.rows)
                     if runner.failed_elements

@@ -21,7 +21,8 @@ from slackwater.engine.aggregates import (
     read_accumulators,
     texts_of_unknown,
 )
-from slackwater.engine.operator.element_chains import ElementChains, NumberedElementChains
+from slackwater.engine.operator.element_chains import ElementChains
+from slackwater.engine.replaying.snapshot_rows import NO_CONTENTS
 from slackwater.engine.rows.columns_read import ARRIVAL, EVENT, columns_read
 from slackwater.pipelines import Pipeline
 from slackwater.windowing.columnar.arrays.columns import Longs
@@ -33,12 +34,14 @@ class SelectContents:
 
     Args:
         types: of the source's columns.
-        rows: the elements of the range; their positions are their numbers, unless there is an evictor.
+        rows: the elements of the range. Their positions are their numbers, unless there is an evictor: then
+            equal operands have one number.
         unknown_results: results that may be unknown in a parked window.
         added_results: results that the rows to be read lack.
     """
 
     is_commutative = True
+    no_contents = NO_CONTENTS
 
     def __init__(
         self,
@@ -46,7 +49,6 @@ class SelectContents:
         types: dict[str, pa.DataType],
         rows: pa.Table,
         *,
-        elements_are_numbers: bool,
         unknown_results: frozenset[str],
         added_results: frozenset[str],
     ) -> None:
@@ -63,10 +65,7 @@ class SelectContents:
         no_element = (item.partial(no_rows, no_elements) for item in self._aggregates.values())
         self._parked_accumulators = [ArrowAccumulators.of(tuple(self._aggregates.values()), no_element, 1)]
         self._operands = _Operands()
-        self.chains = ElementChains()
-        if not elements_are_numbers:
-            has_operands = pipeline.evictor is not None
-            self.chains = NumberedElementChains(self._operands.number_of if has_operands else _last_field)
+        self.chains = ElementChains(None if pipeline.evictor is None else self._operands.number_of)
 
     def arrays(self, contents: Sequence[int | None]) -> list[pa.Array]:
         accumulators, places = self._with_places(contents)
@@ -83,7 +82,13 @@ class SelectContents:
         if "contents" not in rows.column_names:
             rows = rows.append_column("contents", pa.nulls(rows.num_rows, pa.string()))
         self._parked_accumulators.append(read_accumulators(rows, self._aggregates, self._added_results))
-        return self.chains.restore(rows.num_rows)
+        return self.chains.restore(np.ones(rows.num_rows, np.int64))
+
+    def element_lists(self, contents: Sequence[int]) -> None:
+        return None
+
+    def restored_elements(self, elements: Sequence[Any]) -> Sequence[Any]:
+        return elements
 
     def results(self, contents: Sequence[int | None]) -> list[pa.Array]:
         """The results of each firing, null for a withdrawal, whose contents are None.
@@ -141,8 +146,3 @@ def _columns_of_select(pipeline: Pipeline, names: Sequence[str]) -> list[str]:
     if any(item.by is not None for item in pipeline.select.values()):
         read_names.update(columns_read(pipeline, names))
     return [name for name in names if name in read_names]
-
-
-def _last_field(element: Any) -> int:
-    number: int = element[-1]
-    return number

@@ -16,7 +16,7 @@ from slackwater.windowing import ProcessAllWindowFunction, ProcessWindowFunction
 from slackwater.windowing.snapshot import times
 from slackwater.windowing.snapshot.sql_types import arrow_type
 
-_BOUNDS = ("window_start", "window_end")
+BOUNDS = ("window_start", "window_end")
 
 
 class ResultTableError(PermanentError):
@@ -35,7 +35,7 @@ class VectorizedCalls:
     @classmethod
     def of(cls, pipeline: Pipeline, schema: pa.Schema, names: Iterable[str]) -> "VectorizedCalls":
         assert isinstance(pipeline.process, VectorizedFunction)
-        others = (name for name in names if name not in pipeline.keys and name not in _BOUNDS)
+        others = (name for name in names if name not in pipeline.keys and name not in BOUNDS)
         return cls(
             function=pipeline.process,
             keys=tuple((name, schema.field(name).type) for name in pipeline.keys),
@@ -93,7 +93,7 @@ class VectorizedCalls:
         }
         bounds = {
             name: times([getattr(window, side, None)], name)
-            for name, side in zip(_BOUNDS, ("start", "end"), strict=True)
+            for name, side in zip(BOUNDS, ("start", "end"), strict=True)
         }
         arrays = self.call({**keys, **bounds}, lists)
         return zip(*(to_user_values(pa.chunked_array([array])) for array in arrays), strict=True)

@@ -163,6 +163,14 @@ class SliceRunner:
         return take_snapshot(self._operator, key_groups or self._key_groups, holds_key=holds_key)
 
     @property
+    def backend(self) -> StateBackend:
+        return self._operator.backend
+
+    @property
+    def current_key(self) -> Any:
+        return self._operator.current_key
+
+    @property
     def elements_processed(self) -> int:
         return self._log.elements_processed
 

@@ -26,6 +26,7 @@ class LoggedPane(NamedTuple):
         elements: number of elements that the window has accepted.
         tick_end: end of the tick whose watermark fired it; None when an element did.
         cause_arrival: arrival of the element that fired or absorbed it; None when a timer did.
+        clock: the operator's clock.
     """
 
     key: Any
@@ -38,6 +39,15 @@ class LoggedPane(NamedTuple):
     watermark: int
     tick_end: int | None
     cause_arrival: int | None
+    clock: int
+
+    @property
+    def is_withdrawal(self) -> bool:
+        return self.kind == WITHDRAWN
+
+    def withdrawal(self) -> LoggedPane:
+        """The row that withdraws the rows of the firing before, where this one is empty."""
+        return self._replace(ordinal=0, kind=WITHDRAWN, result=None)
 
 
 class LoggedLateElement(NamedTuple):
@@ -92,6 +102,7 @@ class _Firing(NamedTuple):
     kind: str
     tick_end: int | None
     cause_arrival: int | None
+    clock: int
 
 
 @dataclass(slots=True)
@@ -219,19 +230,19 @@ class WindowLog(OperatorLog):
         life = self.lives[window][key]
         life.firings += 1
         life.unfired_elements = 0
-        life.last_fired_at = self.processing_time.current_processing_time
+        clock = life.last_fired_at = self.processing_time.current_processing_time
         kind = self._kind_of_firing(window, by)
         if kind == LATE:
             self.tally.windows_refired += 1
         else:
             self.tally.windows_fired += 1
         tick_end = self.clock if by is not None and by.domain == "event" else None
-        self._firing = _Firing(life, kind, tick_end, self.clock if by is None else None)
+        self._firing = _Firing(life, kind, tick_end, self.clock if by is None else None, clock)
         self._ordinal = 0
 
     def collect(self, value: Any, timestamp: int | None, window: Window, key: Any) -> None:
         assert self._firing is not None
-        life, kind, tick_end, cause_arrival = self._firing
+        life, kind, tick_end, cause_arrival, clock = self._firing
         # By position: keywords would add a twentieth to the time of a firing.
         self.panes.append(
             LoggedPane(
@@ -245,6 +256,7 @@ class WindowLog(OperatorLog):
                 self.watermark,
                 tick_end,
                 cause_arrival,
+                clock,
             )
         )
         self._ordinal += 1
@@ -269,7 +281,7 @@ class WindowLog(OperatorLog):
 
     def firing_ended(self, key: Any, window: Window) -> None:
         if self._firing is not None and not self._ordinal and self._accumulates and window != GLOBAL_WINDOW:
-            life, _, tick_end, cause_arrival = self._firing
+            life, _, tick_end, cause_arrival, _ = self._firing
             if life.firings > 1:
                 # An empty firing withdraws the rows of the previous firing.
                 self._withdraw(key, window, life.firings, life.elements, (tick_end, cause_arrival))
@@ -292,6 +304,7 @@ class WindowLog(OperatorLog):
                 watermark=self.watermark,
                 tick_end=tick_end,
                 cause_arrival=cause_arrival,
+                clock=self.clock,
             )
         )
 

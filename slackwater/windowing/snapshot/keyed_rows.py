@@ -93,7 +93,7 @@ def _json_value(row: _Row, layout: SnapshotLayout) -> dict[str, Any]:
     if row.map_key is not None and row.entry.kind == "map":
         return {"map": row.value}
     contents = _typed_contents(layout, row.entry.state_name)
-    if contents is not None and row.entry.namespace is not None:
+    if contents is not None and row.entry.namespace is not None and row.entry.kind != "list":
         return {_PARTS: [array[0].as_py() for array in contents.arrays([row.value])]}
     return with_kind(layout.json, row.entry.kind, row.value)
 
@@ -160,7 +160,10 @@ def _reader(
         contents = _typed_contents(layout, name)
         if contents is not None and _PARTS in value:
             return "aggregating", contents.values(_one_row(contents, value[_PARTS]))[0]
-        return kind_and_value(value, name)
+        kind, value = kind_and_value(value, name)
+        if contents is not None and kind == "list":
+            value = contents.restored_elements(value)
+        return kind, value
 
     return read
 

@@ -24,7 +24,8 @@ from slackwater.windowing.windows import Window
 
 
 class ContentsColumns(Protocol):
-    """Typed columns for the contents of windows, where their parts are known.
+    """The contents of windows, written and read for many windows at once: typed columns where their parts are
+    known, else texts.
 
     `is_commutative`: contents depend on the elements alone, not on their order: then a merged session's are
     stored under the session's own bounds.
@@ -43,6 +44,18 @@ class ContentsColumns(Protocol):
 
     def values(self, rows: pa.Table) -> list[Any]:
         """The inverse of `arrays` and `texts`, for rows that all have contents."""
+
+    def element_lists(self, contents: Sequence[Any]) -> list[Sequence[Any]] | None:
+        """The elements of each, where contents stand for a list; else None."""
+
+    def restored_elements(self, elements: Sequence[Any]) -> Sequence[Any]:
+        """A piece of a list, as elements of the operator."""
+
+    @property
+    def no_contents(self) -> str | None:
+        """The text of a window without contents: ``[]`` beside typed columns, whose nulls may be an
+        accumulator of nulls.
+        """
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -30,7 +31,6 @@ from slackwater.windowing.windows import GLOBAL_WINDOW, Window
 
 _ABSENT: Final = object()
 _PLACE: Final = "__place"
-_NO_CONTENTS: Final = "[]"  # beside typed columns, whose nulls may be an accumulator of nulls
 UNFIRED_ELEMENTS: Final = "elements-not-fired"  # stored among the trigger's states
 
 WindowId = tuple[Any, Window]
@@ -83,7 +83,7 @@ def split_entries(
     opens_by_state = snapshot.windows is None and not windows.merges
     trigger_states = {state.name for state in windows.trigger.states}
     windowless_entries = []
-    for entry in entries:
+    for entry, elements in _with_elements(list(entries), windows):
         is_contents = entry.state_name == windows.contents.name
         owner = (entry.key, entry.namespace)
         row = None
@@ -92,18 +92,29 @@ def split_entries(
             is_open = opens_by_state or entry.namespace == GLOBAL_WINDOW
             if row is None and is_open and not (is_contents and windows.merges):
                 row = rows[owner] = WindowRow(entry.key_group, entry.key, entry.namespace)
+        listed_entry = entry if elements is None else entry._replace(kind="list", value=elements)
         # A null namespace is that of the contents of the global window; its other state stays in its row.
-        if (is_contents or entry.namespace != GLOBAL_WINDOW) and is_long(entry):
+        if (is_contents or entry.namespace != GLOBAL_WINDOW) and is_long(listed_entry):
             continue
-        entry = _in_memory(entry)
         if row is None:
-            windowless_entries.append(entry)
+            windowless_entries.append(_in_memory(listed_entry))
         elif is_contents:
-            row.contents = entry.value
+            row.contents = _in_memory(entry).value
         else:
             states = row.trigger if entry.state_name in trigger_states else row.user
-            states[entry.state_name] = with_kind(json, entry.kind, entry.value)
+            states[entry.state_name] = with_kind(json, entry.kind, _in_memory(entry).value)
     return list(rows.values()), windowless_entries, long_lists
+
+
+def _with_elements(
+    entries: Sequence[StateEntry], windows: WindowLayout
+) -> Iterator[tuple[StateEntry, Sequence[Any] | None]]:
+    """Each entry with its elements, if it is contents that stand for a list."""
+    name = windows.contents.name
+    contents = [entry.value for entry in entries if entry.state_name == name]
+    lists = None if windows.columns is None else windows.columns.element_lists(contents)
+    elements = repeat(None) if lists is None else iter(lists)
+    return ((entry, next(elements) if entry.state_name == name else None) for entry in entries)
 
 
 def _rows_in_flight(
@@ -225,7 +236,7 @@ def _contents_columns(
     contents = [None if row.contents is _ABSENT else row.contents for row in rows]
     arrays = windows.columns.arrays(contents)
     texts = [
-        _NO_CONTENTS if row.contents is _ABSENT else text
+        windows.columns.no_contents if row.contents is _ABSENT else text
         for row, text in zip(rows, windows.columns.texts(contents), strict=True)
     ]
     return {
@@ -328,7 +339,7 @@ def _contents_entries(
         numbers = [number for number, text in enumerate(texts) if text is not None]
         values = [layout.json.loads(texts[number] or "") for number in numbers]
     else:
-        numbers = [number for number, text in enumerate(texts) if text != _NO_CONTENTS]
+        numbers = [number for number, text in enumerate(texts) if text != columns.no_contents]
         if numbers:
             values = columns.values(rows if len(numbers) == len(texts) else rows.take(numbers))
     name, kind, key_groups, keys = contents.name, contents.kind, owners.key_groups, owners.keys

@@ -164,12 +164,21 @@ class InternalAggregatingState(InternalMergingState):
     def __init__(self, descriptor: StateDescriptor, merges_target_first: bool) -> None:
         super().__init__(descriptor, merges_target_first)
         aggregate = self.descriptor.aggregate
+        self._merges_target_first |= self.descriptor.merges_as_list
         self._merge, self._create = aggregate.merge, aggregate.create_accumulator
         self._add, self._result = aggregate.add, aggregate.get_result
 
     def get(self, key: Any, namespace: Any) -> Any:
         accumulator = self.get_raw(key, namespace)
         return None if accumulator is None else self._result(accumulator)
+
+    def add(self, key: Any, namespace: Any, value: Any) -> bool:
+        raise NotImplementedError
+
+    def add_all(self, key: Any, namespace: Any, values: Iterable[Any]) -> None:
+        """`add` each value: a piece of contents that stand for a list."""
+        for value in values:
+            self.add(key, namespace, value)
 
     def _fold(self, old: Any, value: Any) -> Any:
         return self._add(value, self._create() if old is None else old)

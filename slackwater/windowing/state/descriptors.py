@@ -72,8 +72,11 @@ class ReducingStateDescriptor(StateDescriptor):
 
 @dataclass(frozen=True)
 class AggregatingStateDescriptor(StateDescriptor):
-    """An accumulator, fed and read through an aggregate function (Flink: AggregatingStateDescriptor)."""
+    """An accumulator, fed and read through an aggregate function (Flink: AggregatingStateDescriptor). With
+    `merges_as_list` it stands for a list: a window's own elements come before those that it absorbs.
+    """
 
     kind: ClassVar[str] = "aggregating"
 
     aggregate: AggregateOperations
+    merges_as_list: bool = field(default=False, kw_only=True)

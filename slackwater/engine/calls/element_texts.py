@@ -66,13 +66,29 @@ class ElementTexts:
         texts = pc.binary_join_element_wise(*pieces, "")
         return texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
 
-    def are_of_this_form(self, texts: pa.Array) -> bool:
-        """Whether each of the texts is one that `encode` writes for today's fields."""
-        return bool(pc.all(pc.match_substring_regex(texts, self._pattern)).as_py() is not False)
+    def read_lists(self, contents: pa.Array) -> tuple[Longs, pa.Array]:
+        """(how many elements each list of `contents` has, 0 for null; their texts, list by list). Elements
+        with the fields of earlier declarations get today's, null where they lack one.
+        """
+        # In texts each quotation mark follows a backslash, no line ends.
+        lines = pc.replace_substring(pc.utf8_slice_codeunits(contents, 1, -1), f",{_STARTS}", f"\n{_STARTS}")
+        lists = pc.split_pattern(lines, "\n")
+        texts, lengths = lists.flatten(), lists.value_lengths().fill_null(0)
+        if pc.all(pc.match_substring_regex(texts, self._pattern)).as_py() is False:
+            elements = [self._json.loads(text) if text is not None else [] for text in contents.to_pylist()]
+            texts = self.encode(self.rows_of([element for some in elements for element in some]))
+            lengths = pa.array(map(len, elements), pa.int64())
+        return lengths.to_numpy(zero_copy_only=False).astype(np.int64), texts
 
-    def split(self, texts: pa.Array) -> pa.Array:
-        """The inverse of `join_lists`; in texts each quotation mark follows a backslash, no line ends."""
-        return pc.split_pattern(pc.replace_substring(texts, f",{_STARTS}", f"\n{_STARTS}"), "\n")
+    def rows_of(self, elements: Sequence[Any]) -> pa.Table:
+        """The columns of elements that are objects."""
+        return pa.table(
+            [
+                pa.array([getattr(element, field.name) for element in elements], field.type)
+                for field in self._schema
+            ],
+            schema=self._schema,
+        )
 
     def decode(self, texts: pa.Array) -> pa.Table:
         """The inverse of `encode`, for texts of this form."""
@@ -84,14 +100,7 @@ class ElementTexts:
 
     def _decode_piece(self, texts: pa.Array) -> pa.Table:
         if any(pa.types.is_binary(kind) for kind in self._schema.types) or _holds(texts, '{"$float":'):
-            elements = [self._json.loads(text) for text in texts.to_pylist()]
-            return pa.table(
-                [
-                    pa.array([getattr(element, field.name) for element in elements], field.type)
-                    for field in self._schema
-                ],
-                schema=self._schema,
-            )
+            return self.rows_of([self._json.loads(text) for text in texts.to_pylist()])
         lines = pc.utf8_slice_codeunits(texts, self._prefix_length)
         lines = pc.utf8_slice_codeunits(lines, 0, -2)
         text = "\n".join(lines.to_pylist()).encode()

@@ -1,6 +1,6 @@
-"""Windows that columns walk with their trigger leave the same as in the operator engine, and a pipeline may
-change engine between any two runs: sessions that fire before their end, triggers of deltas and timeouts, and
-functions that keep state (P3).
+"""Under any trigger windows leave the same, whether they hold numbers of elements or the elements themselves,
+in memory or on disk, and this may change between any two runs: sessions that fire before their end, triggers
+of deltas and timeouts, and functions that keep state.
 """
 
 import operator
@@ -30,14 +30,17 @@ from slackwater.windowing import (
     TriggerResult,
     ValueStateDescriptor,
 )
+from slackwater.windowing.errors import StateAccessError
 from slackwater.windowing.order_modes import OrderMode
+from tests.model import records as model
 from tests.properties.search import searched
-from tests.properties.slices import pipeline_of
+from tests.properties.slices import pipeline_of, replay_pipeline
 from tests.properties.test_engines import (
     AT_THE_END,
     CONTINUOUS,
     COUNTED,
     FIXED,
+    OPERATOR,
     SESSIONS,
     purging_or_not,
     replays,
@@ -46,7 +49,8 @@ from tests.properties.test_firings_on_columns import (
     ALL_FUNCTIONS,
     SESSION_WINDOWS,
 )
-from tests.properties.test_functions_on_columns import check_engines
+from tests.properties.test_functions_on_columns import ON_COLUMNS, check_engines
+from tests.properties.test_split_and_parallelism import START, TICK
 
 ROWS = ListStateDescriptor("rows")
 FIRINGS = ValueStateDescriptor("firings")
@@ -121,7 +125,7 @@ def with_state(process: ProcessWindowFunction) -> dict[str, Any]:
 @pytest.mark.slow
 @given(st.data())
 @searched(4, long=40)
-def test_sessions_that_fire_early_leave_the_same_on_columns(data: st.DataObject) -> None:
+def test_sessions_that_fire_early_leave_the_same(data: st.DataObject) -> None:
     rules, events = data.draw(replays(SESSIONS), label="replay")
     trigger = data.draw(purging_or_not(COUNTED | CONTINUOUS), label="trigger")
     name = data.draw(st.sampled_from(sorted(ALL_FUNCTIONS)), label="function")
@@ -135,7 +139,7 @@ def test_sessions_that_fire_early_leave_the_same_on_columns(data: st.DataObject)
 @pytest.mark.slow
 @given(st.data())
 @searched(4, long=30)
-def test_deltas_and_timeouts_leave_the_same_on_columns(data: st.DataObject) -> None:
+def test_deltas_and_timeouts_leave_the_same(data: st.DataObject) -> None:
     rules, events = data.draw(replays(FIXED), label="replay")
     is_global = data.draw(st.booleans(), label="global windows")
     others = COUNTED | CONTINUOUS | (AT_THE_END if is_global else st.just(EventTimeTrigger()))
@@ -215,7 +219,7 @@ class Erratic(Trigger):
 
 
 class Blind(Erratic):
-    """Names no element, so that built-in aggregates may go with it."""
+    """Looks at no element."""
 
     def on_element(self, element: Any, timestamp: int, window: Any, context: Any) -> TriggerResult:
         return self._act(context, timestamp, may_be_past=True)
@@ -238,7 +242,7 @@ BY_CLOCK = st.just(ProcessingTimeTrigger()) | st.builds(
 @pytest.mark.slow
 @given(st.data())
 @searched(8, long=80)
-def test_own_triggers_and_those_of_the_clock_leave_the_same_on_columns(data: st.DataObject) -> None:
+def test_own_triggers_and_those_of_the_clock_leave_the_same(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(["fixed", "sessions", "global"]), label="windows")
     rules, events = data.draw(replays(SESSIONS if kind == "sessions" else FIXED), label="replay")
     trigger = data.draw(ERRATIC | purging_or_not(ERRATIC | BY_CLOCK), label="trigger")
@@ -252,7 +256,7 @@ def test_own_triggers_and_those_of_the_clock_leave_the_same_on_columns(data: st.
 @pytest.mark.slow
 @given(st.data())
 @searched(8, long=80)
-def test_aggregates_under_any_trigger_leave_the_same_on_columns(data: st.DataObject) -> None:
+def test_aggregates_under_any_trigger_leave_the_same(data: st.DataObject) -> None:
     is_global = data.draw(st.booleans(), label="global windows")
     rules, events = data.draw(replays(FIXED), label="replay")
     others = COUNTED | CONTINUOUS | (AT_THE_END if is_global else st.just(EventTimeTrigger()))
@@ -266,7 +270,7 @@ def test_aggregates_under_any_trigger_leave_the_same_on_columns(data: st.DataObj
 @pytest.mark.slow
 @given(st.data())
 @searched(4, long=30)
-def test_functions_that_keep_state_leave_the_same_on_columns(data: st.DataObject) -> None:
+def test_functions_that_keep_state_leave_the_same(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(["fixed", "global", "sessions"]), label="windows")
     rules, events = data.draw(replays(SESSIONS if kind == "sessions" else FIXED), label="replay")
     triggers = COUNTED | CONTINUOUS | st.just(NeverTrigger() if kind == "global" else EventTimeTrigger())
@@ -287,11 +291,12 @@ class Collided(ProcessWindowFunction):
         yield (count.get(), len(list(elements)))
 
 
-@pytest.mark.slow
-@given(st.data())
-@searched(2, long=10)
-def test_a_function_may_share_state_with_the_trigger_on_columns(data: st.DataObject) -> None:
-    rules, events = data.draw(replays(FIXED), label="replay")
-    trigger = data.draw(purging_or_not(COUNTED), label="trigger")
-    declarations = {"process": Collided(), "output": "count long, n long", "trigger": trigger}
-    check_engines(replace(pipeline_of(rules, False), select={}, **declarations), rules, events, data)
+def test_a_function_does_not_share_the_state_of_the_trigger() -> None:
+    rules = model.Replay(START, START + 400, TICK, 0, model.Tumbling(100), 0, None)
+    events = [model.Event(START + at, START + at, "s", at, "a", {"x": at}) for at in (0, 10, 120)]
+    declarations = {"process": Collided(), "output": "count long, n long", "trigger": CountTrigger.of(2)}
+    pipeline = replace(pipeline_of(rules, False), select={}, **declarations)
+    for engine in (OPERATOR, ON_COLUMNS):
+        with pytest.raises(StateAccessError, match="'count' of a window is its trigger's; give") as failure:
+            replay_pipeline(pipeline, events, rules, [], [1], engines=[engine])
+        assert failure.value.key == "a"

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from slackwater.engine.operator.garbage import collector_resting, collector_waiting, objects_set_aside
+from slackwater.engine.calls.garbage import collector_resting, collector_waiting, objects_set_aside
 
 
 def test_the_collector_rests_and_comes_back_also_after_an_error() -> None:

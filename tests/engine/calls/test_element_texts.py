@@ -5,11 +5,10 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.engine.functions.element_texts import ElementTexts, join_lists
+from slackwater.engine.calls.element_texts import ElementTexts, join_lists
 from slackwater.windowing.snapshot import JsonValues
 from tests.properties.search import searched
 
@@ -62,32 +61,36 @@ def columns_of(elements):
 def test_texts_are_those_of_the_codec_and_come_back(elements):
     texts = TEXTS.encode(columns_of(elements))
     assert texts.to_pylist() == [JSON.dumps(element) for element in elements]
-    assert TEXTS.are_of_this_form(texts)
     assert repr(TEXTS.decode(texts).to_pylist()) == repr(columns_of(elements).to_pylist())
 
 
-@given(st.lists(ELEMENTS.filter(bool), max_size=4))
+@given(st.lists(st.none() | ELEMENTS.filter(bool), max_size=4))
 @searched(30, long=300)
 def test_texts_of_lists_are_those_of_the_codec_and_come_apart(lists):
     lists_of_texts = pa.array(
-        [TEXTS.encode(columns_of(elements)).to_pylist() for elements in lists],
+        [TEXTS.encode(columns_of(elements)).to_pylist() for elements in lists if elements is not None],
         pa.list_(pa.string()),
     )
-    texts = join_lists(lists_of_texts)
-    assert [f"[{text}]" for text in texts.to_pylist()] == [JSON.dumps(elements) for elements in lists]
-    assert TEXTS.split(texts).to_pylist() == lists_of_texts.to_pylist()
+    joined = iter(join_lists(lists_of_texts).to_pylist())
+    contents = [None if elements is None else f"[{next(joined)}]" for elements in lists]
+    assert contents == [None if elements is None else JSON.dumps(elements) for elements in lists]
+    lengths, texts = TEXTS.read_lists(pa.array(contents, pa.string()))
+    assert lengths.tolist() == [0 if elements is None else len(elements) for elements in lists]
+    assert texts.to_pylist() == lists_of_texts.flatten().to_pylist()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        '{"$record":["Element",{"n":1}]}',
-        JSON.dumps(Element(1, *[None] * 8)).replace("Element", "Other"),
-        JSON.dumps(Element(1, *[None] * 8)).replace('"n":1', '"n":[1]'),
-        JSON.dumps(Element(1, *[None] * 8)).replace('"raw"', '"more":1,"raw"'),
-        JSON.dumps(Element(1, *[None] * 8)) + "x",
-    ],
-)
-def test_a_text_of_another_form_is_told_apart(text):
-    assert not TEXTS.are_of_this_form(pa.array([JSON.dumps(Element(*[None] * 9)), text]))
+Younger = namedtuple("Element", "n text", defaults=(None, None))
+Older = namedtuple("Element", "n")
+
+
+def test_elements_that_were_parked_before_a_column_came_have_nulls_in_it():
+    texts = ElementTexts(Younger, pa.schema([("n", pa.int64()), ("text", pa.string())]))
+    older, younger = JsonValues((Older,)), JsonValues((Younger,))
+    contents = [older.dumps([Older(1), Older(2)]), None, younger.dumps([Younger(3, "x")])]
+    lengths, parked_texts = texts.read_lists(pa.array(contents))
+    assert lengths.tolist() == [2, 0, 1]
+    assert texts.decode(parked_texts).to_pylist() == [
+        {"n": 1, "text": None},
+        {"n": 2, "text": None},
+        {"n": 3, "text": "x"},
+    ]

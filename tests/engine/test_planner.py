@@ -13,7 +13,9 @@ from slackwater.engine.functions import FunctionEngine
 from slackwater.engine.operator import OperatorEngine
 from slackwater.engine.planner import EngineNotExact, choose, why_not_columnar
 from slackwater.examples.departures import departures
+from slackwater.pipelines import vectorized
 from slackwater.windowing import (
+    ContinuousEventTimeTrigger,
     CountEvictor,
     CountTrigger,
     DeltaTrigger,
@@ -21,7 +23,7 @@ from slackwater.windowing import (
     EventTimeTrigger,
     GlobalWindows,
     ProcessingTimeoutTrigger,
-    ProcessingTimeTrigger,
+    ProcessingTimeSessionWindows,
     ProcessWindowFunction,
     PurgingTrigger,
     SlidingEventTimeWindows,
@@ -138,58 +140,52 @@ def test_a_function_of_windows_that_fire_at_their_end_is_called_on_columns():
     "changes",
     [
         {"trigger": CountTrigger.of(2)},
-        {"window": EventTimeSessionWindows.with_gap(timedelta(hours=1))},
-        {"window": EventTimeSessionWindows.with_dynamic_gap(max)},
         {"window": GlobalWindows.create(), "trigger": PurgingTrigger.of(CountTrigger.of(2))},
-        {"window": EventTimeSessionWindows.with_gap(timedelta(hours=1)), "trigger": CountTrigger.of(2)},
-        {"trigger": DeltaTrigger.of(2, max)},
-        {"trigger": ProcessingTimeoutTrigger.of(CountTrigger.of(2), timedelta(minutes=1))},
         {"process": Counting(), "trigger": CountTrigger.of(2)},
-        {"process": Telling(), "window": EventTimeSessionWindows.with_gap(timedelta(hours=1))},
-        {"process": None, "reduce": max},
-        # A fold's elements are parked nowhere.
-        {"process": None, "reduce": max, "columns": ["tags"]},
+        {"window": GlobalWindows.create(), "trigger": ContinuousEventTimeTrigger.of(timedelta(hours=1))},
+        {
+            "process": vectorized(lambda firings: firings),
+            "trigger": ContinuousEventTimeTrigger.of(timedelta(hours=1)),
+        },
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_firings_of_other_triggers_and_folds_are_called_on_columns(changes):
+def test_firings_of_other_triggers_are_called_on_columns(changes):
     pipeline = replace(departures, **{**OF_ALL, **changes})
-    schema = SCHEMA.append(pa.field("tags", pa.list_(pa.string()))) if "columns" in changes else SCHEMA
-    assert isinstance(choose(pipeline, schema).make(), FunctionEngine)
+    assert isinstance(choose(pipeline, SCHEMA).make(), FunctionEngine)
+
+
+HOUR = timedelta(hours=1)
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [{"process": Counting()}, {"process": Telling()}, {"trigger": Mine()}],
-    ids=["state", "clear", "trigger"],
+    ("changes", "reason"),
+    [
+        ({"window": EventTimeSessionWindows.with_gap(HOUR)}, "the order in which sessions merge"),
+        ({"window": ProcessingTimeSessionWindows.with_gap(HOUR)}, "the order in which sessions merge"),
+        ({"window": EventTimeSessionWindows.with_dynamic_gap(max)}, "has no columnar form"),
+        ({"trigger": DeltaTrigger.of(2, max)}, "DeltaTrigger has no columnar form"),
+        (
+            {"trigger": ProcessingTimeoutTrigger.of(CountTrigger.of(2), timedelta(minutes=1))},
+            "ProcessingTimeoutTrigger of CountTrigger has no columnar form",
+        ),
+        ({"trigger": Mine()}, "Mine has no columnar form"),
+        ({"process": Telling()}, "its function is told of each window that is collected"),
+        ({"process": None, "reduce": max}, "a fold takes elements one by one"),
+        ({"trigger": ContinuousEventTimeTrigger.of(HOUR)}, "the order in which a continuous trigger fires"),
+    ],
+    ids=lambda value: str(value)[:30],
 )
-def test_windows_are_walked_for_a_function_with_state_and_for_a_trigger_of_ones_own(changes):
-    choice = choose(replace(departures, **{**OF_ALL, **changes}), SCHEMA)
-    assert choice.engine == "columnar" and isinstance(choice.make(), FunctionEngine)
-    assert "state" not in choice.why
+def test_what_a_function_sees_beyond_its_firing_is_the_operators(changes, reason):
+    pipeline = replace(departures, **{**OF_ALL, **changes})
+    assert reason in (why_not_columnar(pipeline, SCHEMA) or "")
+    assert isinstance(choose(pipeline, SCHEMA).make(), OperatorEngine)
 
 
 def test_a_function_behind_an_evictor_is_called_by_the_operator_engine():
     pipeline = replace(departures, **OF_ALL, evictor=CountEvictor.of(2))
     assert "an evictor takes single elements" in (why_not_columnar(pipeline, SCHEMA) or "")
     assert isinstance(choose(pipeline, SCHEMA).make(), OperatorEngine)
-
-
-class Patient(CountTrigger):
-    """A trigger of the user's own."""
-
-
-@pytest.mark.parametrize("trigger", [Patient.of(2), ProcessingTimeTrigger(), Mine()], ids=str)
-def test_aggregates_under_a_trigger_without_a_kernel_are_walked_with_it(trigger):
-    choice = choose(replace(departures, trigger=trigger), SCHEMA)
-    assert choice.engine == "columnar" and isinstance(choice.make(), FunctionEngine)
-    assert "its trigger is asked for each element" in choice.why
-
-
-@pytest.mark.parametrize("trigger", [Patient.of(2), ProcessingTimeTrigger()], ids=str)
-def test_the_windows_of_a_function_are_walked_with_any_trigger(trigger):
-    choice = choose(replace(departures, **{**OF_ALL, "trigger": trigger}), SCHEMA)
-    assert choice.engine == "columnar" and isinstance(choice.make(), FunctionEngine)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +197,7 @@ def test_the_windows_of_a_function_are_walked_with_any_trigger(trigger):
                 "process": Counting(),
                 "trigger": CountTrigger.of(2),
             },
-            "punctuated watermarks rise inside one",
+            "not exact under punctuated watermarks, which rise inside a tick",
         ),
         ({"columns": ["tags"]}, "the column 'tags' of its elements is a list<item: string>"),
     ],

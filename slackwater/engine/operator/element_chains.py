@@ -15,8 +15,8 @@ small, also on disk. Numbers never leave the slice: parked are the elements, or 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.orders import sort_non_negative
 from slackwater.windowing.columnar.element_lists import ElementLists
 
+T = TypeVar("T")
+
 _NOTHING: Final = 0  # the accumulator of no elements
 _NO_ELEMENTS: Final = -1  # the item that adds nothing
 _NO_ADDITION: Final = -1  # of the chain of no elements, which is never extended
@@ -32,11 +34,13 @@ _NO_ADDITION: Final = -1  # of the chain of no elements, which is never extended
 
 class ElementChains(AggregateFunction):
     """A Flink AggregateFunction over the numbers of elements. A chain is a run of additions, each to the
-    result of the one before. `number_of` says the number of an element; without it elements are numbers.
+    result of the one before. `number_of` says the number of an element; without it, and without
+    `tell_numbers`, elements are numbers.
     """
 
     def __init__(self, number_of: Callable[[Any], int] | None = None) -> None:
-        self.number_of = number_of
+        self._number_of = number_of
+        self._number: int | None = None  # of the element that the operator has taken last
         # Of each addition its chain, and what it adds: an element's number, or -1 - (a parked part's).
         self._chains = array("q", [0])
         self._items = array("q", [_NO_ELEMENTS])
@@ -47,15 +51,19 @@ class ElementChains(AggregateFunction):
     def __deepcopy__(self, memo: object) -> ElementChains:
         return self  # an operator's copy of its function adds to the same log
 
+    def tell_numbers(self, elements: Iterable[T]) -> Iterator[T]:
+        """The same elements, numbered by their places as the operator takes one after the other."""
+        for number, element in enumerate(elements):
+            self._number = number
+            yield element
+
     def create_accumulator(self) -> int:
         return _NOTHING
 
     def add(self, value: Any, accumulator: int) -> int:
-        if self.number_of is not None:
-            value = self.number_of(value)
-        return self._add_number(value, accumulator)
-
-    def _add_number(self, number: int, accumulator: int) -> int:
+        number = self._number
+        if number is None:
+            number = value if self._number_of is None else self._number_of(value)
         chain, newest_additions = self._chains[accumulator], self._newest_additions
         if newest_additions[chain] != accumulator:
             # A new window, or what came after was undone.

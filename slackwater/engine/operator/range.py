@@ -44,6 +44,8 @@ _FED_AT_ONCE: Final = 1 << 16
 
 Runner = TypeVar("Runner", bound=SliceRunner)
 
+ElementWithTimes = tuple[Any, Any, int, int]  # key, element, timestamp, arrival
+
 BETWEEN_LOOKS: Final = 1000  # elements between two looks at how large the state is
 
 
@@ -191,7 +193,7 @@ class RangeWork(ABC, Generic[Runner]):
         if isinstance(self.replay.timeline, CarriedTimeline):
             self._feed_between_watermarks(runner, spilling, self.replay.timeline)
             return
-        elements = self._elements_with_times()
+        elements = self.elements_with_times()
         for _ in range(0, self.rows.num_rows, BETWEEN_LOOKS):
             runner.process_all(islice(elements, BETWEEN_LOOKS))
             spilling.look(runner)
@@ -201,19 +203,19 @@ class RangeWork(ABC, Generic[Runner]):
         rise = 0
         rises = list(zip(timeline.watermarks.tolist(), timeline.tick_ends.tolist(), strict=True))
         numbers_of_rises = timeline.rises_before(self.pipeline, self.rows).tolist()
-        elements = zip(self._elements_with_times(), numbers_of_rises, strict=True)
-        while batch := list(islice(elements, BETWEEN_LOOKS)):
-            for (key, value, timestamp, arrival), rises_before in batch:
+        elements = zip(self.elements_with_times(), numbers_of_rises, strict=True)
+        for _ in range(0, self.rows.num_rows, BETWEEN_LOOKS):
+            for element, rises_before in islice(elements, BETWEEN_LOOKS):
                 while rise < rises_before:
                     runner.emit_watermark(*rises[rise])
                     rise += 1
-                runner.process_element(key, value, timestamp, arrival)
+                runner.process_element(*element)
             spilling.look(runner)
         for watermark, moment in rises[rise:]:
             runner.emit_watermark(watermark, moment)
 
-    def _elements_with_times(self) -> Iterator[tuple[Any, Any, int, int]]:
-        """(key, element, timestamp, arrival) of each element, made as Python's objects a piece at a time."""
+    def elements_with_times(self) -> Iterator[ElementWithTimes]:
+        """The elements, made as Python's objects a piece at a time. None is taken before it is processed."""
         values = self.elements.values()
         from_ms = self.replay.scan.from_ms
         for start in range(0, self.rows.num_rows, _FED_AT_ONCE):

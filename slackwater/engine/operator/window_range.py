@@ -1,6 +1,7 @@
 """One key range of a pipeline with windows: a `KeyGroupRunner`, and the rows of firings and late elements."""
 
 import copy
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 
@@ -15,12 +16,11 @@ from slackwater.engine.operator.element_contents import ElementContents
 from slackwater.engine.operator.emitted_rows import output_of
 from slackwater.engine.operator.firing import late_rows, pane_rows
 from slackwater.engine.operator.firing_record import FiringRecord, panes_of_rows
-from slackwater.engine.operator.range import RangeWork
+from slackwater.engine.operator.range import ElementWithTimes, RangeWork
 from slackwater.engine.operator.select_contents import SelectContents
 from slackwater.engine.replaying.replay import Replay
 from slackwater.engine.replaying.results import drop_replaced_refires
 from slackwater.engine.replaying.snapshot_codecs import codec_of_windows
-from slackwater.engine.replaying.spilling import Spilling
 from slackwater.engine.replaying.vectorized_calls import OneFiring, OneFiringOfAll, VectorizedCalls
 from slackwater.engine.rows.keys import Keys
 from slackwater.pipelines.vectorized import VectorizedFunction
@@ -123,11 +123,11 @@ class WindowRange(RangeWork[KeyGroupRunner]):
         )
         return runner
 
-    def feed(self, runner: KeyGroupRunner, spilling: Spilling) -> None:
-        contents = self.element_contents or self.select_contents
-        if contents is not None and self.feeds_objects and self.pipeline.evictor is None:
-            contents.chains.number_of = lambda _: runner.elements_processed
-        super().feed(runner, spilling)
+    def elements_with_times(self) -> Iterator[ElementWithTimes]:
+        elements, contents = super().elements_with_times(), self.element_contents or self.select_contents
+        if contents is None or not self.feeds_objects or self.pipeline.evictor is not None:
+            return elements
+        return contents.chains.tell_numbers(elements)
 
     @property
     def feeds_objects(self) -> bool:

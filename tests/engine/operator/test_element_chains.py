@@ -3,7 +3,7 @@ holds the elements of its list; and lists are combined alike in portions of any 
 """
 
 import copy
-from collections import Counter
+from itertools import islice
 from typing import Any
 from unittest.mock import patch
 
@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.engine.aggregates import ArrowAccumulators, arrow_accumulators, bind, combine_elements
-from slackwater.engine.operator.element_chains import ElementChains, NumberedElementChains
+from slackwater.engine.operator.element_chains import ElementChains
 from slackwater.pipelines import agg
 from slackwater.windowing.columnar.arrays.groups import Groups
 from slackwater.windowing.columnar.element_lists import ElementLists
@@ -23,17 +23,20 @@ STEPS = st.lists(
 )
 
 
-@given(st.integers(0, 3), STEPS, st.data())
+@given(st.lists(st.integers(1, 3), max_size=3), STEPS, st.data())
 def test_an_accumulator_holds_the_elements_of_its_list(
-    restored_count: int, steps: list[tuple[str, int, int]], data: st.DataObject
+    restored_lengths: list[int], steps: list[tuple[str, int, int]], data: st.DataObject
 ) -> None:
-    """A step may go on from any accumulator there ever was, as it does after an undo. Restored accumulators
-    are numbers from 1, elements come after them.
+    """A step may go on from any accumulator there ever was, as it does after an undo. Restored parts are
+    numbers from 1, elements come after them.
     """
     chains = ElementChains()
     lists: dict[int, list[int]] = {chains.create_accumulator(): []}
-    for number, accumulator in enumerate(chains.restore(restored_count)):
-        lists[accumulator] = [1 + number]
+    restored_count = sum(restored_lengths)
+    restored_numbers = iter(range(1, 1 + restored_count))
+    accumulators_of_parked = chains.restore(np.array(restored_lengths, np.int64))
+    for length, accumulator in zip(restored_lengths, accumulators_of_parked, strict=True):
+        lists[accumulator] = list(islice(restored_numbers, length))
     for element, (step, one, other) in enumerate(steps):
         accumulators = list(lists)
         a, b = accumulators[one % len(accumulators)], accumulators[other % len(accumulators)]
@@ -47,13 +50,24 @@ def test_an_accumulator_holds_the_elements_of_its_list(
     for row, accumulator in enumerate(chosen):
         numbers = element_lists.take(slice(row, row + 1)).explode().tolist()
         assert numbers, "none is empty: 0 stands for no elements"
-        assert Counter(filter(None, numbers)) == Counter(lists[accumulator])
+        assert list(filter(None, numbers)) == lists[accumulator]
 
 
 def test_elements_that_carry_their_number_are_added_by_it() -> None:
-    chains = NumberedElementChains(lambda element: element["number"])
+    chains = ElementChains(lambda element: element["number"])
     accumulator = chains.add({"number": 5}, chains.add({"number": 3}, chains.create_accumulator()))
     assert chains.lists(np.array([accumulator])).explode().tolist() == [4, 6]
+
+
+def test_pieces_of_a_parked_list_are_added_one_after_the_other() -> None:
+    chains = ElementChains()
+    accumulator = chains.create_accumulator()
+    for count in (2, 1):
+        for number in chains.numbers_of_parked(count):
+            accumulator = chains.add(number, accumulator)
+    [element] = chains.tell_numbers(["x"])
+    accumulator = chains.add(element, accumulator)
+    assert chains.lists(np.array([accumulator])).explode().tolist() == [1, 2, 3, 4]
 
 
 def test_an_operators_copy_of_its_function_adds_to_the_same_chains() -> None:

@@ -221,7 +221,8 @@ def test_functions_of_punctuated_watermarks_or_other_elements_stay_with_the_oper
                 "trigger": CountTrigger.of(2),
                 "columns": ["tags", "row"],
             },
-            "with bounded watermarks and with columns= that leave out tags",
+            "without its trigger and with columns= that leave out tags, or with bounded watermarks and with "
+            "columns= that leave out tags",
         ),
         ({"columns": ["tags", "row"]}, "with columns= that leave out tags"),
         (
@@ -239,7 +240,7 @@ def test_functions_of_punctuated_watermarks_or_other_elements_stay_with_the_oper
                 "process": Counting(),
                 "trigger": CountTrigger.of(2),
             },
-            "with bounded watermarks",
+            "without its trigger, or with bounded watermarks",
         ),
     ],
     ids=lambda value: str(value)[:40],

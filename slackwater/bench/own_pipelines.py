@@ -87,6 +87,7 @@ class WindowsByHand(KeyedProcessFunction):
 class AtEndOrMany(Trigger):
     """Fires at the end of a window, for each late element, and whenever the window has MANY more elements."""
 
+    looks_at_elements = False
     states = (ReducingStateDescriptor("count", operator.add, sql_type="long"),)
 
     def on_element(

@@ -25,6 +25,7 @@ from slackwater.windowing.key_types import LONG
 from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
 from slackwater.windowing.snapshot import (
     ContentHash,
+    ContentsColumns,
     SnapshotCodec,
     SnapshotLayout,
     SnapshotTables,
@@ -39,7 +40,7 @@ FIRST = 1_700_000_000_000
 GROUPS = 128
 
 
-class Sums:
+class Sums(ContentsColumns):
     """Contents of a window: the sum and the count, as `select` would declare them."""
 
     columns = (("n__sum", pa.int64()), ("n__count", pa.int64()))

@@ -15,9 +15,10 @@ from slackwater.engine.operator.element_chains import ElementChains
 from slackwater.tables.schemas import Columns
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.element_lists import ElementLists
+from slackwater.windowing.snapshot import ContentsColumns
 
 
-class ElementContents:
+class ElementContents(ContentsColumns):
     """The contents of windows, as the operator's `chains` and, as texts, the codec's `ContentsColumns`.
 
     Args:

@@ -22,14 +22,14 @@ from slackwater.engine.aggregates import (
     texts_of_unknown,
 )
 from slackwater.engine.operator.element_chains import ElementChains
-from slackwater.engine.replaying.snapshot_rows import NO_CONTENTS
 from slackwater.engine.rows.columns_read import ARRIVAL, EVENT, columns_read
 from slackwater.pipelines import Pipeline
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import Groups
+from slackwater.windowing.snapshot import ContentsColumns
 
 
-class SelectContents:
+class SelectContents(ContentsColumns):
     """The contents of windows, as the operator's `chains` and as the snapshot codec's `ContentsColumns`.
 
     Args:
@@ -41,7 +41,6 @@ class SelectContents:
     """
 
     is_commutative = True
-    no_contents = NO_CONTENTS
 
     def __init__(
         self,
@@ -83,12 +82,6 @@ class SelectContents:
             rows = rows.append_column("contents", pa.nulls(rows.num_rows, pa.string()))
         self._parked_accumulators.append(read_accumulators(rows, self._aggregates, self._added_results))
         return self.chains.restore(np.ones(rows.num_rows, np.int64))
-
-    def element_lists(self, contents: Sequence[int]) -> None:
-        return None
-
-    def restored_elements(self, elements: Sequence[Any]) -> Sequence[Any]:
-        return elements
 
     def results(self, contents: Sequence[int | None]) -> list[pa.Array]:
         """The results of each firing, null for a withdrawal, whose contents are None.

@@ -27,12 +27,16 @@ class ContentsColumns(Protocol):
     """The contents of windows, written and read for many windows at once: typed columns where their parts are
     known, else texts.
 
-    `is_commutative`: contents depend on the elements alone, not on their order: then a merged session's are
-    stored under the session's own bounds.
+    Attributes:
+        is_commutative: contents depend on the elements alone, not on their order: then a merged session's
+            are stored under the session's own bounds.
+        no_contents: the text of a window without contents: ``[]`` beside typed columns, whose nulls may be an
+            accumulator of nulls.
     """
 
     columns: Columns
     is_commutative: bool
+    no_contents: str | None = "[]"
 
     def arrays(self, contents: Sequence[Any]) -> list[pa.Array]:
         """One array per column, null in each for a window without contents (None)."""
@@ -47,15 +51,11 @@ class ContentsColumns(Protocol):
 
     def element_lists(self, contents: Sequence[Any]) -> list[Sequence[Any]] | None:
         """The elements of each, where contents stand for a list; else None."""
+        return None
 
     def restored_elements(self, elements: Sequence[Any]) -> Sequence[Any]:
         """A piece of a list, as elements of the operator."""
-
-    @property
-    def no_contents(self) -> str | None:
-        """The text of a window without contents: ``[]`` beside typed columns, whose nulls may be an
-        accumulator of nulls.
-        """
+        return elements
 
 
 @dataclass(frozen=True, eq=False)

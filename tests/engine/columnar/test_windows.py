@@ -102,7 +102,7 @@ def test_global_windows_that_wait_have_a_form(trigger: Trigger | None) -> None:
         (
             DynamicProcessingTimeSessionWindows(gap_ms_of=len),
             None,
-            "the gap of each session is a function's",
+            "DynamicProcessingTimeSessionWindows has no columnar form",
         ),
     ],
 )

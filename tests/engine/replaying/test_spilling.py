@@ -19,7 +19,12 @@ from slackwater.engine.replaying.spilling import (
 )
 from slackwater.engine.rows.key_ranges import KeyRange
 from slackwater.pipelines import DeltaSource, Pipeline
-from slackwater.windowing import ProcessWindowFunction, TumblingEventTimeWindows, WatermarkStrategy
+from slackwater.windowing import (
+    CountEvictor,
+    ProcessWindowFunction,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
 from slackwater.windowing.errors import UserCodeError
 from slackwater.windowing.times import to_datetime
 from tests.model import records as model
@@ -57,6 +62,7 @@ PIPELINE = Pipeline(
     watermarks=WatermarkStrategy.monotonous().with_interval(timedelta(milliseconds=10)),
     key_by="key",
     window=TumblingEventTimeWindows(size_ms=50),
+    evictor=CountEvictor.of(1000),  # which takes nothing away, and keeps the elements themselves in state
     process=Rows(),
     output="rows array<long>",
     start=to_datetime(START),

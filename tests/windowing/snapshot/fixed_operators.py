@@ -43,6 +43,7 @@ from slackwater.windowing.runtime.window_operator_builder import WindowOperatorB
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
 from slackwater.windowing.snapshot import (
     FORMAT_VERSION,
+    ContentsColumns,
     KeyColumns,
     SnapshotCodec,
     SnapshotLayout,
@@ -81,7 +82,7 @@ class _Average(AggregateFunction):
         return (a[0] + b[0], a[1] + b[1])
 
 
-class _AverageColumns:
+class _AverageColumns(ContentsColumns):
     columns = (("mean__sum", pa.decimal128(38, 0)), ("mean__count", pa.int64()))
     is_commutative = True
 

@@ -23,6 +23,7 @@ from slackwater.windowing.runtime.window_operator import WindowOperator
 from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
 from slackwater.windowing.snapshot import (
+    ContentsColumns,
     SnapshotCodec,
     SnapshotTables,
 )
@@ -60,7 +61,7 @@ class SumAndCount(AggregateFunction):
         return (a[0] + b[0], a[1] + b[1])
 
 
-class SumAndCountColumns:
+class SumAndCountColumns(ContentsColumns):
     columns = (("v__sum", pa.int64()), ("v__count", pa.int64()))
     is_commutative = True
 

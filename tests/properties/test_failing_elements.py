@@ -160,7 +160,7 @@ def test_raising_at_a_firing_fails_the_run_and_names_key_and_window() -> None:
         RULES, window=hour, process=Refusing(), output="who string", side_outputs={}, on_error="quarantine"
     )
     with pytest.raises(
-        UserCodeError, match=r"handling a timer of event time: 7 is not wanted \[key 'a', window .*1000.*1010"
+        UserCodeError, match=r"firing a window: 7 is not wanted \[key 'a', window .*1000.*1010"
     ):
         replay_pipeline(pipeline, EVENTS, RULES, [], [1])
 

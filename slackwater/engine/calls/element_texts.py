@@ -11,6 +11,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -75,9 +76,9 @@ class ElementTexts:
         lists = pc.split_pattern(lines, "\n")
         texts, lengths = lists.flatten(), lists.value_lengths().fill_null(0)
         if pc.all(pc.match_substring_regex(texts, self._pattern)).as_py() is False:
-            elements = [self._json.loads(text) if text is not None else [] for text in contents.to_pylist()]
-            texts = self.encode(self.rows_of([element for some in elements for element in some]))
-            lengths = pa.array(map(len, elements), pa.int64())
+            parked_lists = [[] if text is None else self._json.loads(text) for text in contents.to_pylist()]
+            texts = self.encode(self.rows_of(list(chain.from_iterable(parked_lists))))
+            lengths = pa.array(map(len, parked_lists), pa.int64())
         return lengths.to_numpy(zero_copy_only=False).astype(np.int64), texts
 
     def rows_of(self, elements: Sequence[Any]) -> pa.Table:

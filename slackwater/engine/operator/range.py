@@ -4,7 +4,7 @@ elements are replayed in order of arrival, and its rows are handed over.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from slackwater.engine.calls.garbage import collector_resting, objects_set_aside
+from slackwater.engine.calls.garbage import collector_resting, collector_waiting, objects_set_aside
 from slackwater.engine.operator.elements import OperatorElements, element_class
 from slackwater.engine.operator.firing import Owners, failed_rows, function_raised, side_tables
 from slackwater.engine.operator.snapshot import parent_snapshot, restore_snapshot, snapshot_tables
@@ -114,12 +114,7 @@ class RangeWork(ABC, Generic[Runner]):
                 with collector_resting():
                     restore_snapshot(runner, self.codec, parent, self.keys, spilling.parts(self.key_range))
                     del parent
-                # Where no function of a user runs, nothing makes cycles.
-                with (
-                    collector_resting()
-                    if self.pipeline.select and self.element_class is None
-                    else objects_set_aside()
-                ):
+                with self._collector():
                     self._feed_all(runner, spilling)
                     runner.finish(self.replay.scan.to_ms)
                     self.call_function(runner)
@@ -149,6 +144,16 @@ class RangeWork(ABC, Generic[Runner]):
         self._add_to_hash(output_hash, output)
         yield hashes_table(output_hash, state_hash)
         yield range_counts(counts)
+
+    @contextmanager
+    def _collector(self) -> Iterator[None]:
+        """The collector of garbage rests, or waits where a function of a user runs, which may make cycles."""
+        if self.pipeline.select and self.element_class is None:
+            with collector_resting():
+                yield
+            return
+        with objects_set_aside(), collector_waiting():
+            yield
 
     def _forget_elements(self) -> None:
         self.rows = self.rows.slice(0, 0)

@@ -70,7 +70,7 @@ def measure(case: BenchmarkCase, repetitions: int, with_flink: bool) -> dict[str
         EnginesDisagree: their hashes differ.
     """
     case.make()
-    engines = (OPERATOR,) if case.workload.function == "timers" else (OPERATOR, COLUMNAR)
+    engines = (OPERATOR,) if case.workload.function in OWN_CODE else (OPERATOR, COLUMNAR)
     rates: dict[str, list[float]] = {name: [] for name in engines}
     with ExitStack() as stack:
         processes = {name: stack.enter_context(_new_process()) for name in engines}

@@ -206,26 +206,14 @@ class RowMaker(NamedTuple):
 
 
 class ElementColumns:
-    """Columns and texts of elements: `parked_texts` of parked windows, and `rows` of the slice. `texts` is
-    None where elements are not parked.
-    """
+    """Columns and texts of elements: `parked_texts` of parked windows, and `rows` of the slice."""
 
-    def __init__(self, texts: ElementTexts | None, parked_texts: pa.Array, rows: pa.Table) -> None:
-        self._texts_of_elements = texts
+    def __init__(self, texts: ElementTexts, parked_texts: pa.Array, rows: pa.Table) -> None:
+        self._texts = texts
         self.parked_texts = parked_texts
         self.rows = rows
         self._parked_rows: pa.Table | None = None
         self._columns: dict[str, pa.Array] = {}
-
-    @property
-    def _texts(self) -> ElementTexts:
-        assert self._texts_of_elements is not None, "windows keep no elements"
-        return self._texts_of_elements
-
-    def slice_elements(self) -> "ElementColumns":
-        """The elements of the slice alone, numbered from 0."""
-        no_texts = pa.array([], pa.string())
-        return ElementColumns(self._texts_of_elements, no_texts, self.rows)
 
     def decode(self, numbers: Longs) -> None:
         """Read the elements of parked windows among the ascending `numbers`, for `column`."""

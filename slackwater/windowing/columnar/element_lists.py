@@ -59,9 +59,6 @@ class ElementLists:
         is_held[numbers] = True
         return np.flatnonzero(is_held)
 
-    def without_first(self, counts: Longs) -> ElementLists:
-        return ElementLists(self.numbers, self.starts + counts, self.ends)
-
     def take(self, rows: Longs | slice) -> ElementLists:
         return ElementLists(self.numbers, self.starts[rows], self.ends[rows])
 

@@ -203,7 +203,12 @@ def check_engines(pipeline, rules, events, data, keys=KEYS[:-1], **options):
 
     at_once = data.draw(st.sampled_from([1 << 16, 1, 7]), label="elements made at once")
     pieces = short_pieces() if data.draw(st.booleans(), label="short pieces") else nullcontext()
-    with pieces, patch.object(function_calls, "ELEMENTS_AT_ONCE", at_once):
+    bytes_per_element = data.draw(st.sampled_from([200, 200, 1 << 40]), label="bytes per element")
+    with (
+        pieces,
+        patch.object(function_calls, "ELEMENTS_AT_ONCE", at_once),
+        patch.object(function_calls, "BYTES_PER_ELEMENT", bytes_per_element),
+    ):
         with patch.object(WindowRange, "element_contents", None):
             with_objects = run([OPERATOR])
         assert run([OPERATOR]) == with_objects

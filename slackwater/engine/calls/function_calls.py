@@ -25,7 +25,7 @@ from slackwater.windowing.state.descriptors import StateDescriptor
 from slackwater.windowing.windows import TimeWindow, Window
 
 ELEMENTS_AT_ONCE: Final = 1 << 12  # so many objects fit the processor's cache
-_MOST_AT_ONCE: Final = 1 << 16  # elements of one firing that are objects at the same time
+BYTES_PER_ELEMENT: Final = 200  # an estimate, of an element as an object
 
 
 class Call(NamedTuple):
@@ -188,12 +188,15 @@ def call_function(
     return result_rows
 
 
-def elements_of(lists: ElementLists, rows: RowMaker) -> Iterator[Sequence[Any]]:
-    """The elements of each list, made for so many lists at a time as have `ELEMENTS_AT_ONCE` elements."""
+def elements_of(lists: ElementLists, rows: RowMaker, memory_mb: int) -> Iterator[Sequence[Any]]:
+    """The elements of each list, made for so many lists at a time as have `ELEMENTS_AT_ONCE` elements. A list
+    whose elements don't fit `memory_mb` is a sequence that makes them as they are read.
+    """
     lengths = lists.lengths
+    most_at_once = (memory_mb << 20) // BYTES_PER_ELEMENT
     for first, beyond in pieces_of(lengths, ELEMENTS_AT_ONCE):
         lists_of_piece = lists.take(slice(first, beyond))
-        if lengths[first:beyond].max() > _MOST_AT_ONCE:
+        if lengths[first:beyond].max() > most_at_once:
             for place in range(first, beyond):
                 yield ElementsOnDemand(lists.take(slice(place, place + 1)).explode(), rows)
             continue

@@ -229,7 +229,7 @@ class FunctionRange:
                 # Operators of one process must not share what a function keeps in `self`.
                 copy.deepcopy(self.config.function),
                 calls_of(firings, self.keys.values(distinct)),
-                elements_of(lists, RowMaker(self.record, columns.column)),
+                elements_of(lists, RowMaker(self.record, columns.column), self.replay.state_memory_mb),
                 FunctionStores(self.function_state.backend, self.config),
             )
         results = output_of(self.pipeline).arrays(result_rows.results, result_rows.owners)

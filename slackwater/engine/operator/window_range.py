@@ -154,7 +154,11 @@ class WindowRange(RangeWork[KeyGroupRunner]):
             # Operators of one process must not share what a function keeps in `self`.
             copy.deepcopy(self.declared_config.function),
             self.firing_record.calls(),
-            elements_of(lists, RowMaker(self.element_contents.record, columns.column)),
+            elements_of(
+                lists,
+                RowMaker(self.element_contents.record, columns.column),
+                self.replay.state_memory_mb,
+            ),
             FunctionStores(runner.backend, self.config),
         )
 

@@ -335,7 +335,7 @@ def _check_arrow(left: Mapping[str, Any], place: int) -> None:
         raise NotAnExpression(
             place,
             "-> and ->> take all before them for the JSON; put them in parentheses, e.g. 'x' || (payload "
-            "->> 'a')",
+            "->> 'a'), or, if all of it is JSON, write json_extract_string('x' || payload, '$.a')",
         )
 
 

@@ -75,9 +75,7 @@ def timeouts(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 class Remembering(ProcessWindowFunction):
-    """Shows what it keeps for its key and for its window, and forgets some of it when a window is
-    collected.
-    """
+    """Shows what it keeps for its key and for its window."""
 
     def open(self, runtime_context: Any) -> None:
         self.parities = runtime_context.get_map_state(PARITIES)
@@ -95,6 +93,14 @@ class Remembering(ProcessWindowFunction):
         facts = [*rows.get(), *sorted(self.parities.items()), context.current_processing_time]
         yield {"seen": repr(facts), "times": 0 if firings is None else firings.value()}
 
+    def firings(self, context: Any) -> Any:
+        """The state of the window; None where windows merge."""
+        return context.window_state().get_state(FIRINGS)
+
+
+class Forgetting(Remembering):
+    """Forgets some of it when a window is collected."""
+
     def clear(self, context: Any) -> None:
         firings = self.firings(context)
         if firings is not None:
@@ -104,12 +110,8 @@ class Remembering(ProcessWindowFunction):
         elif self.parities.contains(1):
             self.parities.remove(1)
 
-    def firings(self, context: Any) -> Any:
-        """The state of the window; None where windows merge."""
-        return context.window_state().get_state(FIRINGS)
 
-
-class RememberingSessions(Remembering):
+class ForgettingSessions(Forgetting):
     def firings(self, context: Any) -> None:
         return None
 
@@ -275,7 +277,8 @@ def test_functions_that_keep_state_leave_the_same(data: st.DataObject) -> None:
     rules, events = data.draw(replays(SESSIONS if kind == "sessions" else FIXED), label="replay")
     triggers = COUNTED | CONTINUOUS | st.just(NeverTrigger() if kind == "global" else EventTimeTrigger())
     trigger = data.draw(purging_or_not(triggers), label="trigger")
-    process = RememberingSessions() if kind == "sessions" else Remembering()
+    functions = [ForgettingSessions()] if kind == "sessions" else [Remembering(), Forgetting()]
+    process = data.draw(st.sampled_from(functions), label="function")
     pipeline = replace(pipeline_of(rules, False), select={}, trigger=trigger, **with_state(process))
     if kind == "global":
         pipeline = replace(pipeline, window=GlobalWindows.create(), allowed_lateness=timedelta(0))

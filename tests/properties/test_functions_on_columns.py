@@ -21,6 +21,9 @@ from slackwater.pipelines import vectorized
 from slackwater.windowing import (
     GLOBAL_WINDOW,
     AllWindowFunction,
+    CountTrigger,
+    EventTimeTrigger,
+    ListStateDescriptor,
     ProcessWindowFunction,
     TumblingEventTimeWindows,
     ValueStateDescriptor,
@@ -39,6 +42,7 @@ from tests.properties.test_window_pipelines import short_pieces
 
 ON_COLUMNS = FunctionEngine()
 CHAIN = ValueStateDescriptor("chain")
+ROWS = ListStateDescriptor("rows")
 MIXED = [[OPERATOR if item is OPERATOR else ON_COLUMNS for item in engines] for engines in MIXED_OF_SELECT]
 
 
@@ -92,6 +96,17 @@ class HiddenState(ProcessWindowFunction):
             yield chain.value()
         except Exception:  # noqa: BLE001
             yield "no state"
+
+
+class StateOfWindows(ProcessWindowFunction):
+    """Counts the firings of a window, in state that outlives it, and keeps rows of its key."""
+
+    def process(self, key, context, elements):
+        firings = context.window_state().get_state(CHAIN)
+        firings.update((firings.value() or 0) + 1)
+        rows = context.global_state().get_list_state(ROWS)
+        rows.add_all(element.row for element in elements)
+        yield f"{firings.value()} {rows.get()[-5:]}"
 
 
 class OfAll(AllWindowFunction):
@@ -240,10 +255,14 @@ def test_windows_of_all_rows_leave_the_same_on_columns(data):
 
 @pytest.mark.slow
 @given(st.data())
-@searched(4, long=6)
+@searched(4, long=24)
 def test_a_function_that_asks_for_state_leaves_the_same(data):
     rules, events = data.draw(replays(FIXED), label="replay")
-    pipeline = replace(pipeline_of(rules, False), select={}, process=HiddenState(), output="chain string")
+    process = data.draw(st.sampled_from([HiddenState(), StateOfWindows()]), label="function")
+    trigger = data.draw(st.sampled_from([EventTimeTrigger(), CountTrigger.of(2)]), label="trigger")
+    declarations = {"process": process, "output": "chain string", "trigger": trigger}
+    pipeline = replace(pipeline_of(rules, False), select={}, **declarations)
+    assert why_not_columnar(pipeline, SCHEMA) is None
     check_engines(pipeline, rules, events, data)
 
 

@@ -1,5 +1,5 @@
-"""What functions are handed on columns is the same as in the operator engine: of windows whose trigger fires
-early, or that a reduce or an aggregate folds; and so is what stays of them.
+"""What functions are handed is the same on columns and in the operator, in memory and on disk: of windows
+whose trigger fires early, that a reduce or an aggregate folds, or that merge; and so is what stays of them.
 """
 
 from collections.abc import Iterator
@@ -110,7 +110,7 @@ def triggers_and_windows(draw: st.DrawFn) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ALL_FUNCTIONS)
 @given(st.data())
 @searched(2, long=3)
-def test_firings_hand_over_the_same_on_columns(name: str, data: st.DataObject) -> None:
+def test_firings_hand_over_the_same(name: str, data: st.DataObject) -> None:
     rules, events = data.draw(replays(FIXED), label="replay")
     declarations = data.draw(triggers_and_windows(), label="windows")
     pipeline = replace(pipeline_of(rules, False), select={}, **declarations, **ALL_FUNCTIONS[name])
@@ -120,7 +120,7 @@ def test_firings_hand_over_the_same_on_columns(name: str, data: st.DataObject) -
 @pytest.mark.slow
 @given(st.data())
 @searched(3, long=12)
-def test_folds_come_to_the_same_on_columns(data: st.DataObject) -> None:
+def test_folds_come_to_the_same(data: st.DataObject) -> None:
     rules, events = data.draw(replays(FIXED), label="replay")
     name = data.draw(st.sampled_from(sorted(FOLDS)), label="function")
     purging = data.draw(st.booleans(), label="purging")
@@ -141,7 +141,7 @@ SESSION_WINDOWS = st.one_of(
 @pytest.mark.slow
 @given(st.data())
 @searched(4, long=24)
-def test_sessions_hand_over_the_same_on_columns(data: st.DataObject) -> None:
+def test_sessions_hand_over_the_same(data: st.DataObject) -> None:
     rules, events = data.draw(replays(SESSIONS), label="replay")
     purging = data.draw(st.booleans(), label="purging")
     name = data.draw(st.sampled_from(sorted(ALL_FUNCTIONS)), label="function")

@@ -1,6 +1,6 @@
 """The tables of many firings for a vectorized function."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,9 +24,11 @@ class FiringTables:
     calls: VectorizedCalls
     column_of: Callable[[str], pa.Array]
 
-    def results(self, firings: pa.Table, lists: ElementLists, owners: Sequence[Owner]) -> list[pa.Array]:
+    def results(
+        self, firings: pa.Table, lists: ElementLists, owner_of: Callable[[int], Owner]
+    ) -> list[pa.Array]:
         """The columns of results of all firings; `firings` has their keys and bounds, `lists` their elements,
-        `owners` (key, window) of each.
+        `owner_of` says key and window of one.
 
         Raises:
             UserCodeError: the function has raised, or returned no table of results.
@@ -36,21 +38,28 @@ class FiringTables:
             try:
                 parts.append(self._call(firings, lists, slice(first, beyond)))
             except Exception as error:
-                raise self._failure(error, firings, lists, owners[first:beyond], first) from error
+                places = range(first, beyond)
+                raise self._failure(error, firings, lists, places, owner_of) from error
         return [pa.concat_arrays(pieces) for pieces in zip(*parts, strict=True)]
 
     def _failure(
-        self, error: Exception, firings: pa.Table, lists: ElementLists, owners: Sequence[Owner], first: int
+        self,
+        error: Exception,
+        firings: pa.Table,
+        lists: ElementLists,
+        places: range,
+        owner_of: Callable[[int], Owner],
     ) -> UserCodeError:
         """The error of the first of these firings for which the function raises when it is called for one."""
-        for place, (key, window) in enumerate(owners, start=first):
+        for place in places:
             try:
                 self._call(firings, lists, slice(place, place + 1))
             except Exception as error_of_firing:  # noqa: BLE001 - whatever the function raises
+                key, window = owner_of(place)
                 return UserCodeError.of(
                     error_of_firing, "firing a window", key, window, window.max_timestamp()
                 )
-        return UserCodeError.of(error, f"firing {len(owners)} windows at once", None, None, None)
+        return UserCodeError.of(error, f"firing {len(places)} windows at once", None, None, None)
 
     def _call(self, firings: pa.Table, lists: ElementLists, piece: slice) -> list[pa.Array]:
         columns = firings.slice(piece.start, piece.stop - piece.start)

@@ -18,7 +18,7 @@ from slackwater.windowing.windows import Window
 
 
 class FunctionState:
-    """The state of one range, in `backend`. Most functions have none: then nothing is read or written."""
+    """The state of one range, in `backend`."""
 
     def __init__(self, codec: SnapshotCodec, key_groups: KeyGroupIndex, order_mode: OrderMode) -> None:
         self._codec = codec
@@ -35,6 +35,10 @@ class FunctionState:
         tables = tables._replace(window_state=window_rows, keyed_state=keyed_rows)
         self.backend.restore(self._codec.from_tables(tables).entries)
 
+    @property
+    def is_empty(self) -> bool:
+        return next(iter(self.backend.entries()), None) is None
+
     def park(
         self, groups: Sequence[int], keys: Sequence[object], windows: Sequence[Window]
     ) -> tuple[pa.Array, list[pa.Table]]:
@@ -42,8 +46,6 @@ class FunctionState:
         `keyed_state` of what belongs to none of them).
         """
         entries = tuple(self.backend.entries())
-        if not entries:
-            return pa.nulls(len(windows), pa.string()), []
         owners = zip(groups, keys, windows, strict=True)
         open_windows = tuple(OpenWindow(*owner, WindowLife()) for owner in owners)
         layout = self._codec.layout

@@ -73,6 +73,7 @@ from slackwater.windowing.columnar.window_columns import (
 )
 from slackwater.windowing.key_groups import KeyGroupIndex
 from slackwater.windowing.snapshot import ContentHash
+from slackwater.windowing.windows import Window
 
 # Estimates: so many copies of the columns of its rows, and of the parked texts.
 _COPIES_OF_ROWS: Final = 3
@@ -215,12 +216,9 @@ class FunctionRange:
             calls = VectorizedCalls.of(self.pipeline, self.replay.schema, self.record._fields)
             keys = {name: distinct.column(name).take(pa.array(firings.keys)) for name, _ in calls.keys}
             bounds = {"window_start": times(firings.starts), "window_end": times(firings.ends)}
-            values = self.keys.values(distinct)
-            owners = [
-                (values[number], window)
-                for number, window in zip(firings.keys.tolist(), windows_of(firings), strict=True)
-            ]
-            results = FiringTables(calls, columns.column).results(pa.table({**keys, **bounds}), lists, owners)
+            results = FiringTables(calls, columns.column).results(
+                pa.table({**keys, **bounds}), lists, lambda place: self._owner(firings, place, distinct)
+            )
             return {
                 "panes": self._panes(firings, ResultRows.one_for_each(len(lists.starts)), results, distinct)
             }
@@ -237,6 +235,13 @@ class FunctionRange:
             "panes": self._panes(firings, result_rows, results, distinct),
             **side_tables(self.pipeline, Owners.of(self.pipeline, self.keys), result_rows.side_rows),
         }
+
+    def _owner(self, firings: Firings, place: int, distinct: pa.Table) -> tuple[Any, Window]:
+        """The key and the window of one firing."""
+        firing = rows_of(firings, slice(place, place + 1))
+        [key] = self.keys.values(distinct.slice(int(firing.keys[0]), 1))
+        [window] = windows_of(firing)
+        return key, window
 
     def _panes(
         self, firings: Firings, result_rows: ResultRows, results: Sequence[pa.Array], distinct: pa.Table
@@ -255,10 +260,7 @@ class FunctionRange:
         lists = _lists_of_windows(windows, slice_result.accumulators)
         texts = fired_windows.columns.texts(lists.explode())
         contents, pieces = park_lists(windows, lists.lengths, texts, distinct)
-        owners = distinct.take(pa.array(windows.keys))
-        user_state, keyed_tables = self.function_state.park(
-            owners.column(KEY_GROUP).to_pylist(), self.keys.values(owners), list(windows_of(windows))
-        )
+        user_state, keyed_tables = self._parked_state(windows, distinct)
         columns = columns_of_open_windows(slice_result, distinct, self.setting)
         columns |= {"contents": contents, "user_state": user_state}
         if self.family.trigger_state and slice_result.triggers is not None:
@@ -272,6 +274,14 @@ class FunctionRange:
         keyed_rows = [conform(rows, keyed_schema) for rows in (*pieces, *keyed_tables)]
         state = {"window_state": pa.table(columns), "timers": timers}
         return {**state, "keyed_state": pa.concat_tables(keyed_rows)} if keyed_rows else state
+
+    def _parked_state(self, windows: OpenWindows, distinct: pa.Table) -> tuple[pa.Array, list[pa.Table]]:
+        """(`user_state` of each window, tables of `keyed_state`); most functions keep no state."""
+        if self.function_state.is_empty:
+            return pa.nulls(len(windows.keys), pa.string()), []
+        owners = distinct.take(pa.array(windows.keys))
+        groups = owners.column(KEY_GROUP).to_pylist()
+        return self.function_state.park(groups, self.keys.values(owners), list(windows_of(windows)))
 
     def _hand_over(
         self, output: dict[str, pa.Table], state: dict[str, pa.Table], counts: list[pa.Table]

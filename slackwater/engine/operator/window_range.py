@@ -147,7 +147,7 @@ class WindowRange(RangeWork[KeyGroupRunner]):
             )
             firings = pa.table(self.owners.arrays(fired_panes))
             self._results = FiringTables(calls, columns.column).results(
-                firings, lists, [(pane.key, pane.window) for pane in fired_panes]
+                firings, lists, lambda place: (fired_panes[place].key, fired_panes[place].window)
             )
             return
         self._result_rows = call_function(

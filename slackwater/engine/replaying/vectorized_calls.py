@@ -1,4 +1,4 @@
-"""Calls of a vectorized function, and the check of its results; the operator engine calls it per firing."""
+"""Calls of a vectorized function, and the check of its results; behind an evictor it is called per firing."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

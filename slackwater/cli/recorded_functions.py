@@ -7,11 +7,13 @@ What a function emits becomes one column of JSON, so that emitted rows can be co
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from slackwater.conformance import functions
+from slackwater.conformance.declarations import PointSessionWindows
 from slackwater.conformance.trace import Json
 from slackwater.windowing import (
     AggregateFunction,
@@ -20,6 +22,7 @@ from slackwater.windowing import (
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
     Evictor,
+    ProcessingTimeoutTrigger,
     ProcessWindowFunction,
     PurgingTrigger,
     Trigger,
@@ -190,14 +193,14 @@ class OfValues:
 def assigner_of_elements(assigner: WindowAssigner) -> WindowAssigner:
     if isinstance(assigner, DynamicEventTimeSessionWindows | DynamicProcessingTimeSessionWindows):
         return type(assigner)(gap_ms_of=OfValues(assigner.gap_ms_of))
+    if isinstance(assigner, PointSessionWindows):
+        raise TraceError("its assigner looks at plain values")
     return assigner
 
 
 def trigger_of_elements(trigger: Trigger | None) -> Trigger | None:
-    if isinstance(trigger, PurgingTrigger):
-        inner = trigger_of_elements(trigger.trigger)
-        assert inner is not None
-        return PurgingTrigger.of(inner)
+    if isinstance(trigger, PurgingTrigger | ProcessingTimeoutTrigger):
+        return replace(trigger, trigger=trigger_of_elements(trigger.trigger) or trigger.trigger)
     if isinstance(trigger, DeltaTrigger):
         return DeltaTrigger.of(trigger.threshold, OfValues(trigger.delta))
     return trigger

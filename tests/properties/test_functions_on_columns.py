@@ -73,8 +73,9 @@ class AsTuples(WindowFunction):
         assert first[3] == first.row and first[-1] is first.text and len(first) == len(first._fields)
         assert first._replace(row=-1).row == -1 and (*first, 1) == first + (1,)  # noqa: RUF005
         source, row, *_ = first[2:]
+        place = [element.row for element in inputs].index(row)  # a long list makes each anew, and NaN != NaN
         begins = None if window is GLOBAL_WINDOW else window.start
-        return [(begins, f"{source} {row} {inputs.index(first)}", sorted(first._asdict()))]
+        return [(begins, f"{source} {row} {place}", sorted(first._asdict()))]
 
 
 class OfOddSum(WindowFunction):

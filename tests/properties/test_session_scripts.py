@@ -1,16 +1,15 @@
-"""Random scripts on sessions, restored at random steps, as rows through whole engines: these do what the
+"""Random scripts on sessions, restored at random steps, as rows through the operator engine: it does what the
 window operator does, which passes the recorded traces of Flink.
 
-The shapes that traces have too few of: evictors that leave nothing, in the operator engine, and in both
-engines own folds whose order of arguments shows when sessions merge after a restore, also into another state
-back end.
+The shapes that traces have too few of: evictors that leave nothing, and own folds whose order of arguments
+shows when sessions merge after a restore, also into another state back end.
 """
 
 import json
 from typing import Any
 
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slackwater.cli.recorded_cases import play_case
@@ -18,11 +17,9 @@ from slackwater.conformance import Case
 from slackwater.conformance.operator_player import in_memory
 from slackwater.conformance.storages import Storages
 from slackwater.conformance.window import WindowPlayer
-from slackwater.windowing.errors import TraceError
 from tests.properties.search import searched
 
 Json = dict[str, Any]
-ENGINES = ["columnar", "operator"]
 GAPS = [{"type": "session", "time": "event", "gap": gap} for gap in (4, 60_000)]
 DYNAMIC_GAPS = [{"type": "dynamic_session", "time": "event", "gap_per_value": ms} for ms in (1, 3_000)]
 EMPTYING_EVICTORS = [
@@ -119,13 +116,8 @@ MERGED_AFTER_A_RESTORE = case_of(
 )
 
 
-def require_same(case: Case, engine: str) -> None:
-    try:
-        mismatch = play_case(case, engine)
-    except TraceError as error:
-        assume("Flink loses what a window holds" not in str(error))  # equal windows of dynamic gaps
-        raise
-    assert mismatch is None
+def require_same(case: Case) -> None:
+    assert play_case(case, "operator") is None
 
 
 @pytest.mark.slow
@@ -133,15 +125,12 @@ def require_same(case: Case, engine: str) -> None:
 @example(case=LATE_AND_EVICTED)
 @given(case=cases(["process_list", "reduce_concat", "aggregate_concat"], EMPTYING_EVICTORS, ["hashmap"]))
 def test_an_evictor_that_leaves_nothing_of_a_session_does_what_the_operator_does(case: Case) -> None:
-    require_same(case, "operator")
+    require_same(case)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ENGINES)
 @searched(12, long=600)
 @example(case=MERGED_AFTER_A_RESTORE)
 @given(case=cases(["reduce_concat", "aggregate_concat"], [None], ["hashmap", "rocksdb"]))
-def test_merged_sessions_fold_in_the_order_of_the_back_end_that_a_restore_chose(
-    engine: str, case: Case
-) -> None:
-    require_same(case, engine)
+def test_merged_sessions_fold_in_the_order_of_the_back_end_that_a_restore_chose(case: Case) -> None:
+    require_same(case)

@@ -45,7 +45,7 @@ def _columns_of_window(
     multiple=True,
     callback=_columns_of_window,
     metavar="NAME=VALUE",
-    help="a column that your own class of windows declares",
+    help="a column that your own class of windows declares; or window_end, of windows that begin together",
 )
 @click.option("--elements", is_flag=True, help="read the window's rows from the source, too")
 @click.option("--run", "at", metavar="SEQ|BRANCH", help="as of this run or branch (default: main's head)")

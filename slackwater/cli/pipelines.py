@@ -9,6 +9,7 @@ from slackwater.pipelines import Pipeline
 from slackwater.readable import exact_duration_text
 from slackwater.windowing.assigners import (
     CalendarEventTimeWindows,
+    CumulateEventTimeWindows,
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
     EventTimeSessionWindows,
@@ -100,6 +101,12 @@ def _assigner_text(assigner: WindowAssigner) -> str:
             text = (
                 f"sliding, {exact_duration_text(assigner.size_ms)} every "
                 f"{exact_duration_text(assigner.slide_ms)}"
+            )
+            return text + _offset_text(assigner.offset_ms)
+        case CumulateEventTimeWindows():
+            text = (
+                f"cumulative, up to {exact_duration_text(assigner.size_ms)} by "
+                f"{exact_duration_text(assigner.step_ms)}"
             )
             return text + _offset_text(assigner.offset_ms)
         case TumblingEventTimeWindows() | TumblingProcessingTimeWindows():

@@ -2,6 +2,7 @@
 explain` prints it.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
@@ -21,7 +22,7 @@ from slackwater.inspection.windows.window_search import (
     NoSuchWindow,
     SeveralWindows,
     WindowName,
-    window_text,
+    window_texts,
 )
 from slackwater.pages.drawing.table_view import table_view
 from slackwater.pages.frame.links import link, moment_of
@@ -115,12 +116,16 @@ def _choices(
     request: Request, view: PipelineView, windows: Sequence[Mapping[str, Any]], query: Mapping[str, str]
 ) -> list[tuple[str, str]]:
     choices = []
-    for window in windows:
-        moment = window["window_start"] or window["window_end"]
+    starts = Counter(window["window_start"] for window in windows)
+    for window, text in zip(windows, window_texts(windows), strict=True):
+        start, end = window["window_start"], window["window_end"]
+        moment = start or end
         own_columns = [f"{name}={value}" for name, value in window.items() if not name.startswith("window_")]
-        start = None if moment is None else moment.isoformat()
-        href = link(request, "window", {**query, "start": start, "column": own_columns}, pipeline=view.name)
-        choices.append((window_text(window), href))
+        if start is not None and starts[start] > 1 and not own_columns:
+            own_columns.append(f"window_end={end.isoformat()}")
+        named_by = {"start": None if moment is None else moment.isoformat(), "column": own_columns}
+        href = link(request, "window", {**query, **named_by}, pipeline=view.name)
+        choices.append((text, href))
     return choices
 
 

@@ -6,6 +6,7 @@ The user's vocabulary; the machine that runs it is in `slackwater.windowing.runt
 
 from slackwater.windowing.assigners import (
     CalendarEventTimeWindows,
+    CumulateEventTimeWindows,
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
     EventTimeSessionWindows,
@@ -48,6 +49,7 @@ __all__ = [
     "AllWindowFunction",
     "CalendarEventTimeWindows",
     "CountEvictor",
+    "CumulateEventTimeWindows",
     "DeltaEvictor",
     "DynamicEventTimeSessionWindows",
     "DynamicProcessingTimeSessionWindows",

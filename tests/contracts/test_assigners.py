@@ -12,6 +12,7 @@ import pytest
 
 from slackwater.windowing import (
     GLOBAL_WINDOW,
+    CumulateEventTimeWindows,
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
     EndOfStreamTrigger,
@@ -29,7 +30,7 @@ from slackwater.windowing import (
     TumblingProcessingTimeWindows,
     WindowAssigner,
 )
-from slackwater.windowing.errors import MissingTimestampError, SessionGapError
+from slackwater.windowing.errors import ConfigurationError, MissingTimestampError, SessionGapError
 from slackwater.windowing.windows import TimeWindow, merge_time_windows, window_start
 
 W = TimeWindow
@@ -179,12 +180,39 @@ def test_windows_merge_when_they_overlap_or_touch(
     assert [result for result, _ in calls] == sorted(merges), "in ascending order of their starts, each once"
 
 
+CUMULATIVE = CumulateEventTimeWindows.of(timedelta(days=1), timedelta(hours=6), timedelta(hours=1))
+
+
+@pytest.mark.parametrize(
+    ("hour", "ends"),
+    [(1, [7, 13, 19, 25]), (6.999, [7, 13, 19, 25]), (7, [13, 19, 25]), (24.9, [25]), (0.9, [1])],
+)
+def test_cumulative_windows_begin_together_and_end_a_step_apart(hour: float, ends: list[int]) -> None:
+    start = HOUR - (DAY if hour < 1 else 0)
+    windows = windows_at(CUMULATIVE, int(hour * HOUR))
+    assert windows == [W(start, end * HOUR) for end in ends], "the shortest first, as in Flink"
+
+
+@pytest.mark.parametrize(
+    ("size", "step", "offset"), [(10, 4, 0), (10, 0, 0), (10, -5, 0), (10, 20, 0), (10, 5, 10)]
+)
+def test_the_greatest_size_is_a_multiple_of_the_step(size: int, step: int, offset: int) -> None:
+    with pytest.raises(ConfigurationError, match=r"CumulateEventTimeWindows needs (step|abs)"):
+        CumulateEventTimeWindows(size_ms=size, step_ms=step, offset_ms=offset)
+
+
+def test_a_step_divides_the_size_into_at_most_ten_million() -> None:
+    with pytest.raises(ConfigurationError, match="needs size / step <= 10000000, got 10000001 ms / 1 ms"):
+        CumulateEventTimeWindows(size_ms=10_000_001, step_ms=1)
+
+
 PROPERTIES: list[tuple[WindowAssigner, bool, type, type]] = [
     *((tumbling(size_ms=5), tumbling is TUMBLING[0], TimeWindow, WindowAssigner) for tumbling in TUMBLING),
     *(
         (sliding(size_ms=5, slide_ms=2), sliding is SLIDING[0], TimeWindow, WindowAssigner)
         for sliding in SLIDING
     ),
+    (CUMULATIVE, True, TimeWindow, WindowAssigner),
     *(
         (sessions(gap_ms=5), sessions is SESSIONS[0], TimeWindow, MergingWindowAssigner)
         for sessions in SESSIONS
@@ -236,6 +264,10 @@ ASSIGNERS: list[tuple[Callable[[], WindowAssigner], WindowAssigner]] = [
         ),
         SLIDING[1](size_ms=5000, slide_ms=1000, offset_ms=3),
     ),
+    (
+        lambda: CumulateEventTimeWindows.of(timedelta(minutes=1), timedelta(seconds=5)),
+        CumulateEventTimeWindows(size_ms=60_000, step_ms=5000),
+    ),
     (lambda: EventTimeSessionWindows.with_gap(timedelta(seconds=5)), SESSIONS[0](gap_ms=5000)),
     (lambda: ProcessingTimeSessionWindows.with_gap(timedelta(hours=1)), SESSIONS[1](gap_ms=HOUR)),
 ]
@@ -264,7 +296,9 @@ def test_a_dynamic_gap_is_declared_as_a_duration_of_the_element(sessions: Any) -
 
 
 @pytest.mark.parametrize(
-    "assigner", [TUMBLING[0](size_ms=10), SLIDING[0](size_ms=10, slide_ms=5)], ids=["tumbling", "sliding"]
+    "assigner",
+    [TUMBLING[0](size_ms=10), SLIDING[0](size_ms=10, slide_ms=5), CUMULATIVE],
+    ids=["tumbling", "sliding", "cumulative"],
 )
 def test_aligned_event_time_windows_need_a_timestamp(assigner: WindowAssigner) -> None:
     for ask in (

@@ -23,6 +23,7 @@ from tests.model.records import (
     Aggregate,
     Assigner,
     Counts,
+    Cumulative,
     Event,
     FirstRow,
     LateRow,
@@ -61,7 +62,9 @@ def replay(
 
 
 def windows_of(timestamp: int, assigner: Assigner) -> list[Window]:
-    """The windows that an element is assigned to, in Flink's order (sliding: the newest first)."""
+    """The windows that an element is assigned to, in Flink's order (sliding: the newest first; cumulative:
+    the shortest first).
+    """
     if isinstance(assigner, Session):
         return [Window(timestamp, timestamp + assigner.gap)]
     if isinstance(assigner, Periods):
@@ -70,6 +73,10 @@ def windows_of(timestamp: int, assigner: Assigner) -> list[Window]:
             for start, end in itertools.pairwise(assigner.bounds)
             if start <= timestamp < end
         ]
+    if isinstance(assigner, Cumulative):
+        start = timestamp - (timestamp - assigner.offset) % assigner.size
+        sizes = range(assigner.step, assigner.size + 1, assigner.step)
+        return [Window(start, start + size) for size in sizes if timestamp < start + size]
     step = assigner.size if isinstance(assigner, Tumbling) else assigner.slide
     start = timestamp - (timestamp - assigner.offset) % step
     windows = []

@@ -52,6 +52,15 @@ class Sliding:
 
 
 @dataclass(frozen=True)
+class Cumulative:
+    """Windows of one start and each size that is a multiple of `step`, up to `size`."""
+
+    size: int
+    step: int
+    offset: int = 0
+
+
+@dataclass(frozen=True)
 class Session:
     gap: int
 
@@ -67,7 +76,7 @@ class Periods:
     unit: str
 
 
-Assigner: TypeAlias = Tumbling | Sliding | Session | Periods
+Assigner: TypeAlias = Tumbling | Sliding | Cumulative | Session | Periods
 
 
 @dataclass(frozen=True)

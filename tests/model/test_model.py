@@ -19,6 +19,7 @@ from tests.model.records import (
     NULL_KEY,
     TIME_OUT_OF_RANGE,
     Aggregate,
+    Cumulative,
     Event,
     OpenWindow,
     Replay,
@@ -219,6 +220,8 @@ def test_sliding_windows_are_flinks_newest_first():
     assert windows_of(5, Sliding(30, 20)) == [(0, 30), (-20, 10)]
     assert windows_of(-7, Sliding(10, 3, -2)) == [(-8, 2), (-11, -1), (-14, -4)]
     assert windows_of(7, Sliding(5, 10)) == []
+    assert windows_of(12, Cumulative(30, 10)) == [(0, 20), (0, 30)]
+    assert windows_of(-7, Cumulative(20, 10, 5)) == [(-15, -5), (-15, 5)]
 
 
 def test_lateness_boundaries_of_flinks_worked_scenario():
@@ -435,7 +438,9 @@ def test_elements_are_processed_by_arrival_then_order_whatever_the_input_order()
         st.tuples(st.one_of(st.none(), st.integers(0, 150)), st.integers(0, 120), st.sampled_from("xy")),
         max_size=25,
     ),
-    assigner=st.sampled_from([Tumbling(10), Tumbling(7, 3), Sliding(20, 6), Sliding(5, 9), Session(8)]),
+    assigner=st.sampled_from(
+        [Tumbling(10), Tumbling(7, 3), Sliding(20, 6), Sliding(5, 9), Cumulative(12, 4), Session(8)]
+    ),
     lateness=st.sampled_from([0, 12]),
 )
 def test_every_row_and_every_window_is_accounted_for(rows, assigner, lateness):

@@ -2,6 +2,7 @@
 there is no such window it leads to the nearest.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -11,10 +12,11 @@ from slackwater.inspection.windows.window_life import WindowExplanation, WindowQ
 from slackwater.inspection.windows.window_search import WindowName
 from slackwater.pages.app import create_app
 from slackwater.pages.frame.links import moment_of
+from slackwater.windowing import CumulateEventTimeWindows
 from slackwater.windowing.times import to_ms
 from tests.pages.page_reader import PageReader
 from tests.runs.own_lanes import LANES, lanes_of_a_day
-from tests.runs.world import Event, World, every_hour
+from tests.runs.world import DAILY, HOUR, Event, World, every_hour
 
 SCRIPT = "<script>alert('k')</script>\x1b[2J"
 
@@ -100,6 +102,27 @@ def test_windows_that_share_their_start_are_chosen_by_their_columns(tmp_path: Pa
     assert len(choices) == 2
     assert [row[3] for row in reader.page(choices[1]).table("Firings").rows] == ["1"]
     assert "silver" in reader.page(choices[1]).text
+
+
+def test_windows_that_begin_together_are_chosen_by_their_ends(tmp_path: Path) -> None:
+    file = tmp_path / "cumulative.py"
+    file.write_text(
+        "from dataclasses import replace\n"
+        "from slackwater import CumulateEventTimeWindows\n"
+        "from tests.runs import world\n"
+        "window = CumulateEventTimeWindows.of(6 * world.HOUR, 2 * world.HOUR)\n"
+        "daily = replace(world.DAILY, window=window)\n"
+    )
+    pipeline = replace(DAILY, window=CumulateEventTimeWindows.of(6 * HOUR, 2 * HOUR))
+    world = World(tmp_path / "world", pipeline)
+    world.append([Event(0.5, 0.5, 1)])
+    world.run(24)
+    reader = PageReader(create_app(str(world.folder), str(file)))
+    page = reader.page("/daily/window?key=a&start=2013-01-01")
+    choices = [url for url in page.links if "column=window_end" in url]
+    assert len(choices) == 3
+    assert "2013-01-01 00:00 until 2013-01-01 04:00" in page.text
+    assert "2013-01-01 00:00 – 04:00" in reader.page(choices[1]).text
 
 
 def reader_of(world: World, imports: str, folder: Path) -> PageReader:

@@ -36,6 +36,7 @@ from slackwater.tables.run_files.staging import stack
 from slackwater.tables.schemas import Shape, side_table, table_columns, table_schemas
 from slackwater.windowing import (
     CalendarEventTimeWindows,
+    CumulateEventTimeWindows,
     EventTimeSessionWindows,
     EventTimeTrigger,
     PurgingTrigger,
@@ -121,6 +122,8 @@ def pipeline_of(rules: model.Replay, purging: bool) -> Pipeline:
         window = EventTimeSessionWindows.with_gap(ms(assigner.gap))
     elif isinstance(assigner, model.Periods):
         window = CalendarEventTimeWindows(zone=assigner.zone, unit=assigner.unit)
+    elif isinstance(assigner, model.Cumulative):
+        window = CumulateEventTimeWindows.of(ms(assigner.size), ms(assigner.step), ms(assigner.offset))
     else:
         window = SlidingEventTimeWindows.of(ms(assigner.size), ms(assigner.slide), ms(assigner.offset))
     trigger = PurgingTrigger.of(EventTimeTrigger()) if purging else None

@@ -22,10 +22,12 @@ from hypothesis import strategies as st
 from slackwater.engine.columnar import ColumnarEngine
 from slackwater.engine.operator import OperatorEngine
 from slackwater.pipelines import agg
+from slackwater.pipelines.window_columns import WINDOW_BOUNDS
 from slackwater.tables.ledger.overrides import OverridesReader
 from slackwater.tables.run_files.staging import read_staged
 from slackwater.windowing import (
     CalendarEventTimeWindows,
+    CumulateEventTimeWindows,
     EventTimeSessionWindows,
     EventTimeTrigger,
     PurgingTrigger,
@@ -46,10 +48,11 @@ DAYS_OF_KATHMANDU = model.Periods(
     tuple(ms(18.25 + 24 * day) for day in range(-3, 4)), "Asia/Kathmandu", "days"
 )  # 5 h 45 min before UTC
 WINDOWS = {
-    "tumbling": (TumblingEventTimeWindows.of(2 * HOUR), model.Tumbling(2 * HOUR_MS), 1),
-    "sliding": (SlidingEventTimeWindows.of(3 * HOUR, HOUR), model.Sliding(3 * HOUR_MS, HOUR_MS), 3),
-    "session": (EventTimeSessionWindows.with_gap(HOUR), model.Session(HOUR_MS), 1),
-    "calendar": (CalendarEventTimeWindows.days("Asia/Kathmandu"), DAYS_OF_KATHMANDU, 1),
+    "tumbling": (TumblingEventTimeWindows.of(2 * HOUR), model.Tumbling(2 * HOUR_MS)),
+    "sliding": (SlidingEventTimeWindows.of(3 * HOUR, HOUR), model.Sliding(3 * HOUR_MS, HOUR_MS)),
+    "cumulative": (CumulateEventTimeWindows.of(3 * HOUR, HOUR), model.Cumulative(3 * HOUR_MS, HOUR_MS)),
+    "session": (EventTimeSessionWindows.with_gap(HOUR), model.Session(HOUR_MS)),
+    "calendar": (CalendarEventTimeWindows.days("Asia/Kathmandu"), DAYS_OF_KATHMANDU),
 }
 
 # Hours of delay, hours into the slice, key. The last row of a slice is one in time, which moves the
@@ -150,7 +153,7 @@ class History:
         for totals in fired.values():
             yield from totals
 
-    def check(self, purges: bool, windows_of_an_element: int) -> None:
+    def check(self, purges: bool, assigner: Any) -> None:
         live = self.world.ledger.live_runs(self.world.main)
         held = Counter(event.row for total in self.pieces(purges) for event in self.events if total & event.x)
         late = {row["row"] for row in self.world.live("late_events")}
@@ -159,12 +162,17 @@ class History:
             sum(getattr(row, name) for row in live) for name in ("rows_accepted", "assignments_missed")
         )
         assert len(held) == accepted
-        assert held.total() == accepted * windows_of_an_element - missed
-        assert max(held.values()) <= windows_of_an_element
+        windows = {
+            event.row: len(brute_force.windows_of(ms(event.event), assigner))
+            for event in self.events
+            if event.row in held
+        }
+        assert held.total() == sum(windows.values()) - missed
+        assert all(count <= windows[row] for row, count in held.items())
 
     def published_by_the_model(self, assigner: Any) -> dict[Any, tuple[int, int]]:
-        """Window → rows and their sum, of one replay over the rows with their new arrivals and each live
-        run's lateness.
+        """Key and bounds of a window → rows and their sum, of one replay over the rows with their new
+        arrivals and each live run's lateness.
         """
         live = self.world.ledger.live_runs(self.world.main)
         latenesses = {
@@ -194,7 +202,7 @@ class History:
             events, rules, {at: {"allowed_lateness": hours} for at, hours in latenesses.items() if at > ms(0)}
         )
         return {
-            (pane.key, pane.window.start): (pane.results["n"], pane.results["total"])
+            (pane.key, *pane.window): (pane.results["n"], pane.results["total"])
             for pane in found.published
             if pane.results
         }
@@ -216,7 +224,7 @@ class History:
 def test_every_accepted_assignment_is_in_an_open_window_or_in_the_firing_that_counts(
     kind: str, purges: bool, engine: Any, first: list[list[tuple]], program: list[tuple]
 ) -> None:
-    window, assigner, windows_of_an_element = WINDOWS[kind]
+    window, assigner = WINDOWS[kind]
     trigger = PurgingTrigger.of(EventTimeTrigger()) if purges else None
     pipeline = replace(
         DAILY,
@@ -232,10 +240,13 @@ def test_every_accepted_assignment_is_in_an_open_window_or_in_the_firing_that_co
             history.run(drawn)
         for step, *arguments in program:
             getattr(history, step)(*arguments)
-            history.check(purges, windows_of_an_element)
+            history.check(purges, assigner)
         if not purges:
             published = {
-                (row["k"], ms((row["window_start"] - moment(0)) / HOUR)): (row["n"], row["total"])
+                (row["k"], *(ms((row[bound] - moment(0)) / HOUR) for bound in WINDOW_BOUNDS)): (
+                    row["n"],
+                    row["total"],
+                )
                 for row in history.world.published()
             }
             assert published == history.published_by_the_model(assigner)

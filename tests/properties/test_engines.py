@@ -95,7 +95,13 @@ SLIDING = st.builds(
     slide=st.sampled_from([30, 60, 120]),
     offset=st.sampled_from([0, 11]),
 )
-FIXED = TUMBLING | SLIDING
+CUMULATIVE = st.builds(
+    model.Cumulative,
+    size=st.sampled_from([90, 180]),
+    step=st.sampled_from([30, 45]),
+    offset=st.sampled_from([0, 11]),
+)
+FIXED = TUMBLING | SLIDING | CUMULATIVE
 SESSIONS = st.builds(model.Session, gap=st.sampled_from([10, 20, 40, 80, 1]))
 
 

@@ -29,8 +29,14 @@ def assigners():
         slide=st.sampled_from([30, 60, 120]),
         offset=st.sampled_from([0, 11]),
     )
+    cumulative = st.builds(
+        model.Cumulative,
+        size=st.sampled_from([90, 240]),
+        step=st.sampled_from([30, 15]),
+        offset=st.sampled_from([0, 11]),
+    )
     sessions = st.builds(model.Session, gap=st.sampled_from([30, 80]))
-    return st.one_of(tumbling, sliding, sessions)
+    return st.one_of(tumbling, sliding, cumulative, sessions)
 
 
 @st.composite

@@ -12,6 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from slackwater.windowing import (
+    CumulateEventTimeWindows,
     EventTimeSessionWindows,
     GlobalWindows,
     OrderMode,
@@ -55,7 +56,7 @@ def assigners(draw: st.DrawFn) -> WindowAssigner:
     size = draw(LENGTHS)
     offset = draw(st.integers(-size + 1, size - 1) | st.just(0))
     is_event_time = draw(st.booleans())
-    match draw(st.sampled_from(["tumbling", "sliding", "session", "global"])):
+    match draw(st.sampled_from(["tumbling", "sliding", "cumulative", "session", "global"])):
         case "tumbling":
             return (TumblingEventTimeWindows if is_event_time else TumblingProcessingTimeWindows)(
                 size_ms=size, offset_ms=offset
@@ -65,6 +66,10 @@ def assigners(draw: st.DrawFn) -> WindowAssigner:
             offset %= slide
             sliding: Any = SlidingEventTimeWindows if is_event_time else SlidingProcessingTimeWindows
             return sliding(size_ms=size, slide_ms=slide, offset_ms=offset)
+        case "cumulative":
+            steps = draw(st.integers(1, 4))
+            size = max(size // steps, 1) * steps
+            return CumulateEventTimeWindows(size_ms=size, step_ms=size // steps, offset_ms=offset % size)
         case "session":
             return (EventTimeSessionWindows if is_event_time else ProcessingTimeSessionWindows)(gap_ms=size)
         case _:
@@ -179,6 +184,16 @@ def test_windows_of_every_assigner_wrap_as_machine_integers_do(assigner: WindowA
                 while start > np.int64(time) - size:
                     expected.append((int(start), int(start + size)))
                     start = start - slide
+            case CumulateEventTimeWindows():
+                step = np.int64(assigner.step_ms)
+                start = java_start(time, assigner.offset_ms, assigner.size_ms)
+                end, expected = np.int64(java_start(time, assigner.offset_ms, assigner.step_ms)) + step, []
+                while (
+                    end <= np.int64(start) + np.int64(assigner.size_ms)
+                    and len(expected) < assigner.grid.most_windows
+                ):
+                    expected.append((int(start), int(end)))
+                    end = end + step
             case TumblingEventTimeWindows() | TumblingProcessingTimeWindows():
                 start = np.int64(java_start(time, assigner.offset_ms, assigner.size_ms))
                 expected = [(int(start), int(start + np.int64(assigner.size_ms)))]

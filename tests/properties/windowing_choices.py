@@ -18,6 +18,7 @@ from slackwater.windowing import (
     ContinuousProcessingTimeTrigger,
     CountEvictor,
     CountTrigger,
+    CumulateEventTimeWindows,
     DeltaEvictor,
     DeltaTrigger,
     DynamicEventTimeSessionWindows,
@@ -213,6 +214,12 @@ def assigners(gap_of: Callable[[Any], int] = gap_of) -> st.SearchStrategy[Window
             lambda size_and_slide: SlidingProcessingTimeWindows(
                 size_ms=size_and_slide[0], slide_ms=size_and_slide[1]
             )
+        ),
+        st.builds(
+            CumulateEventTimeWindows,
+            size_ms=st.just(30),
+            step_ms=st.sampled_from([10, 15]),
+            offset_ms=offsets,
         ),
         st.builds(EventTimeSessionWindows, gap_ms=st.sampled_from([5, 12])),
         st.builds(ProcessingTimeSessionWindows, gap_ms=st.sampled_from([5, 12])),

@@ -131,7 +131,7 @@ def test_a_period_holds_the_instants_of_its_dates_on_columns_too(zone, unit, fir
     windows = CalendarWindows(calendar, 7)
     numbers = windows.slices(np.array(times))
     starts, ends = windows.starts(numbers).tolist(), windows.ends(numbers).tolist()
-    assert windows.numbers(np.array(starts)).tolist() == numbers.tolist()
+    assert windows.numbers(np.array(ends)).tolist() == numbers.tolist()
     assigner = CalendarEventTimeWindows(zone=zone, unit=unit, first_day=first_day)
     assert [window for time in times for window in assigner.bind(None)(None, time)] == list(
         map(TimeWindow, starts, ends)

@@ -31,6 +31,7 @@ DECLARATIONS = [
     windowing.TumblingProcessingTimeWindows.of(SECOND),
     windowing.SlidingEventTimeWindows.of(3 * SECOND, SECOND),
     windowing.SlidingProcessingTimeWindows.of(3 * SECOND, SECOND, -SECOND / 2),
+    windowing.CumulateEventTimeWindows.of(3 * SECOND, SECOND),
     windowing.CalendarEventTimeWindows.weeks("Europe/Berlin", first_day="sunday"),
     windowing.EventTimeSessionWindows.with_gap(SECOND),
     windowing.ProcessingTimeSessionWindows.with_gap(SECOND),
@@ -231,7 +232,8 @@ def test_assigners_and_triggers_answer_what_a_planner_asks() -> None:
         processing,
         event,
         processing,
-        event,  # calendar windows are of event time only
+        event,  # cumulative and calendar windows are of event time only
+        event,
         event,
         processing,
         event,

@@ -14,6 +14,7 @@ from slackwater import (
     ContinuousEventTimeTrigger,
     CountEvictor,
     CountTrigger,
+    CumulateEventTimeWindows,
     DeltaTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
@@ -30,7 +31,7 @@ from slackwater import (
     TumblingProcessingTimeWindows,
     WindowAssigner,
 )
-from slackwater.windowing.assigners import Grid
+from slackwater.windowing.assigners import CumulativeGrid, Grid
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 HOUR_MS, MINUTE_MS = 3_600_000, 60_000
@@ -194,6 +195,7 @@ def test_a_trigger_names_its_states(trigger: Trigger, names: list[str]) -> None:
 def test_aligned_windows_of_event_time_are_a_grid() -> None:
     assert TumblingEventTimeWindows.of(HOUR, MINUTE).grid == Grid(HOUR_MS, HOUR_MS, MINUTE_MS)
     assert SlidingEventTimeWindows.of(HOUR, MINUTE).grid == Grid(HOUR_MS, MINUTE_MS, 0)
+    assert CumulateEventTimeWindows.of(HOUR, MINUTE).grid == CumulativeGrid(HOUR_MS, MINUTE_MS, 0)
     assert TumblingProcessingTimeWindows.of(HOUR).grid is None
 
 

@@ -1,4 +1,4 @@
-"""The family of tumbling, sliding and calendar windows that fire at their last instant.
+"""The family of tumbling, sliding, cumulative and calendar windows that fire at their last instant.
 
 Map side: elements that are on time for all of their windows are aggregated by key and slice into cells, one
 partial aggregate each. An element that the watermark has passed in one of its windows travels by itself. Both
@@ -27,8 +27,7 @@ from slackwater.engine.columnar.families import (
     read_accumulators,
 )
 from slackwater.engine.rows.columns_read import ARRIVAL, EVENT
-from slackwater.windowing.assigners import Grid, WindowAssigner
-from slackwater.windowing.calendars import Calendar
+from slackwater.windowing.assigners import WindowAssigner, WindowGrid
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import (
     Groups,
@@ -53,14 +52,14 @@ def fixed_windows(setting: Setting) -> NumberedWindows | None:
     return windows_on(grid, setting.lateness_ms, setting.window_timeline.collected_mark)
 
 
-def grid_of(windows: WindowAssigner) -> Grid | Calendar | None:
+def grid_of(windows: WindowAssigner) -> WindowGrid | None:
     """The grid that places windows by the times of elements or their clocks; None for others."""
     return windows.grid or windows.clock_grid
 
 
 @dataclass(frozen=True)
 class FixedFamily:
-    """Tumbling, sliding and calendar windows with EventTimeTrigger, also inside a purging trigger."""
+    """Tumbling, sliding, cumulative and calendar windows with EventTimeTrigger, purging or not."""
 
     setting: Setting
     trigger_state = None

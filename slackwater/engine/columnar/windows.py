@@ -19,6 +19,7 @@ from slackwater.windowing import (
     CalendarEventTimeWindows,
     ContinuousEventTimeTrigger,
     CountTrigger,
+    CumulateEventTimeWindows,
     EndOfStreamTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
@@ -45,7 +46,12 @@ class _SupportedWindows:
         return type(trigger.firing_trigger) in self.triggers
 
 
-GRID_ASSIGNERS = (TumblingEventTimeWindows, SlidingEventTimeWindows, CalendarEventTimeWindows)
+GRID_ASSIGNERS = (
+    TumblingEventTimeWindows,
+    SlidingEventTimeWindows,
+    CumulateEventTimeWindows,
+    CalendarEventTimeWindows,
+)
 _FAMILIES = (
     _SupportedWindows(GRID_ASSIGNERS, (EventTimeTrigger,), FixedFamily),
     _SupportedWindows((EventTimeSessionWindows,), (EventTimeTrigger,), SessionFamily),

@@ -58,11 +58,12 @@ def in_order_of_calls(firings: Firings, lists: ElementLists) -> tuple[Firings, E
     by_element = firings.causes != NO_TIME
     newest = firings.ends.copy()
     newest[by_element] = lists_of_firings.numbers[lists_of_firings.ends[by_element] - 1]
-    # Of the windows that one element fires, the last is fired first.
+    # Of the windows that one element fires, the last to start is fired first, of those the first to end.
     order = np.lexsort(
         (
             firings.firings,
             firings.keys,
+            np.where(by_element, firings.ends, 0),
             np.where(by_element, -firings.starts, 0),
             newest,
             by_element,

@@ -7,12 +7,15 @@ holds it now.
     published     [10:00 ── 11:00)        [11:40 ── 12:40)
     a late row                [10:50 ── 11:50)
     open          [10:00 ──────────────────────── 12:40)      named by 10:00 as well as by 11:40
+
+Of cumulative windows, several of which begin together, the end tells which one is meant.
 """
 
 import difflib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import reduce
 from itertools import islice
 from operator import and_
@@ -60,7 +63,8 @@ class WindowName:
     Attributes:
         instant: its start; of windows that merge any instant in it; of windows without a start their end.
             None for the global window.
-        columns: columns that a class of windows of their own declares → value as text.
+        columns: columns that a class of windows of their own declares, and `window_end`, which tells apart
+            windows that begin together → value as text.
     """
 
     instant: datetime | None
@@ -96,7 +100,8 @@ def condition_within(window: WindowColumns) -> tuple[pc.Expression, tuple[Within
     )
 
 
-BOUNDS = frozenset({"window_start", "window_end"})
+_END = "window_end"
+BOUNDS = frozenset({"window_start", _END})
 
 
 def find_window(lineage: LineageAsOf, name: WindowName) -> dict[str, Any]:
@@ -143,23 +148,22 @@ def _check_name(lineage: LineageAsOf, name: WindowName) -> None:
             f"{pipeline.name}: its windows have no bounds: a key has one window for all time. Leave --window "
             "out."
         )
-    declared_columns = [column for column in all_columns(pipeline) if column not in BOUNDS]
-    unknown = [column for column in name.columns if column not in declared_columns]
+    columns = [column for column in all_columns(pipeline) if column not in BOUNDS]
+    if set(identifying) >= BOUNDS and not merges(lineage):
+        columns.append(_END)
+    unknown = [column for column in name.columns if column not in columns]
     if unknown:
         raise UsageError(
             f"{pipeline.name}: --column {unknown[0]}: its windows have "
-            f"{', '.join(declared_columns) if declared_columns else 'no columns beside their bounds'}."
+            f"{', '.join(columns) if columns else 'no columns beside their bounds'}."
         )
 
 
 def _condition_of_name(
     lineage: LineageAsOf, name: WindowName
 ) -> tuple[pc.Expression | None, tuple[Within, ...]]:
-    schema, instant = lineage.tables["panes"].schema, name.instant
-    conditions = [
-        pc.field(column) == pa.scalar(value).cast(schema.field(column).type)
-        for column, value in name.columns.items()
-    ]
+    instant = name.instant
+    conditions = [pc.field(column) == value for column, value in _values_of_columns(lineage, name).items()]
     bounds: tuple[Within, ...] = ()
     if instant is not None:
         start, end = pc.field("window_start"), pc.field("window_end")
@@ -171,6 +175,26 @@ def _condition_of_name(
             conditions.append((start if has_start else end) == instant)
             bounds = (Within.only("window_start" if has_start else "window_end", instant),)
     return (reduce(and_, conditions) if conditions else None), bounds
+
+
+def _values_of_columns(lineage: LineageAsOf, name: WindowName) -> dict[str, pa.Scalar]:
+    schema = lineage.tables["panes"].schema
+    values = {
+        column: pa.scalar(text).cast(schema.field(column).type)
+        for column, text in name.columns.items()
+        if column != _END
+    }
+    if _END in name.columns:
+        text = name.columns[_END]
+        try:
+            end = datetime.fromisoformat(text)
+        except ValueError as error:
+            raise UsageError(
+                f"{lineage.pipeline.name}: --column {_END}: {text!r} is not an ISO 8601 time, e.g. "
+                "2013-01-02T06:00Z."
+            ) from error
+        values[_END] = pa.scalar(end if end.tzinfo else end.replace(tzinfo=UTC), schema.field(_END).type)
+    return values
 
 
 def _windows_in(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -211,7 +235,8 @@ def as_columns(windows: Sequence[Mapping[str, Any]] | None) -> list[dict[str, An
 
 def _has_name(lineage: LineageAsOf, window: WindowColumns, name: WindowName) -> bool:
     start, end, instant = window["window_start"], window["window_end"], name.instant
-    if any(str(window[column]) != value for column, value in name.columns.items()):
+    values = _values_of_columns(lineage, name)
+    if any(window[column] != value.as_py() for column, value in values.items()):
         return False
     if instant is None:
         return True
@@ -246,19 +271,33 @@ def _widest(windows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def _only(lineage: LineageAsOf, name: WindowName, windows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     if len(windows) == 1:
         return windows[0]
-    texts = ", ".join(window_text(window) for window in windows[:_NEAREST])
+    texts = ", ".join(window_texts(windows[:_NEAREST]))
     columns = [
         column for column in lineage.window_columns if column not in BOUNDS and column not in name.columns
     ]
     advice = f" Name one with --column {columns[0]}=VALUE." if columns else ""
+    if not columns and name.instant is not None:
+        end = windows[0][_END].isoformat().replace("+00:00", "Z")
+        advice = f" Name one by its end, too: --column {_END}={end}."
     raise SeveralWindows(
         f"{lineage.pipeline.name}: {len(windows)} windows have the name {name}: {texts}.{advice}",
         windows=windows,
     )
 
 
+def window_texts(windows: Sequence[WindowColumns]) -> list[str]:
+    """Windows for people: the start of each, or its end where it has no start, and what its class declares;
+    and the end where that is equal for several of them.
+    """
+    texts = [window_text(window) for window in windows]
+    counts = Counter(texts)
+    return [
+        text if counts[text] == 1 else f"{text} until {time_text(window[_END])}"
+        for text, window in zip(texts, windows, strict=True)
+    ]
+
+
 def window_text(window: WindowColumns) -> str:
-    """A window for people: its start, or its end where it has no start, and what its class declares."""
     start, end = window["window_start"], window["window_end"]
     bounds = (
         time_text(start)
@@ -281,7 +320,7 @@ def _no_such_window(lineage: LineageAsOf, name: WindowName) -> NoSuchWindow:
     )
     nearest = _nearest_windows(lineage, name)
     if nearest:
-        texts = ", ".join(window_text(window) for window in nearest)
+        texts = ", ".join(window_texts(nearest))
         return NoSuchWindow(f"{subject}. Nearest are {texts}.", nearest=nearest)
     near_keys = _near_keys(lineage, name) if key else []
     advice = (

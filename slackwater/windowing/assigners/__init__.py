@@ -1,6 +1,7 @@
 """Window assigners: frozen values that decide into which windows an element falls; see `bind`."""
 
 from slackwater.windowing.assigners.aligned import (
+    CumulateEventTimeWindows,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
@@ -9,9 +10,11 @@ from slackwater.windowing.assigners.aligned import (
 from slackwater.windowing.assigners.assigner import (
     Assign,
     AssignerContext,
+    CumulativeGrid,
     Grid,
     MergingWindowAssigner,
     WindowAssigner,
+    WindowGrid,
 )
 from slackwater.windowing.assigners.calendar import CalendarEventTimeWindows
 from slackwater.windowing.assigners.global_windows import GlobalWindows
@@ -26,6 +29,8 @@ __all__ = [
     "Assign",
     "AssignerContext",
     "CalendarEventTimeWindows",
+    "CumulateEventTimeWindows",
+    "CumulativeGrid",
     "DynamicEventTimeSessionWindows",
     "DynamicProcessingTimeSessionWindows",
     "EventTimeSessionWindows",
@@ -38,4 +43,5 @@ __all__ = [
     "TumblingEventTimeWindows",
     "TumblingProcessingTimeWindows",
     "WindowAssigner",
+    "WindowGrid",
 ]

@@ -1,4 +1,4 @@
-"""Tumbling and sliding windows of one size, on a grid of starts offset + k·slide.
+"""Tumbling and sliding windows of one size, on a grid of starts offset + k·slide, and cumulative windows.
 
 `_AlignedWindows` computes the windows that hold a time; the assigner decides which time: the element's
 timestamp or the clock.
@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 from slackwater.windowing.assigners.assigner import (
     Assign,
     AssignerContext,
+    CumulativeGrid,
     Grid,
     WindowAssigner,
     check_timestamp,
@@ -207,3 +208,58 @@ class SlidingProcessingTimeWindows(_SlidingWindows, _AlignedProcessingTimeWindow
     @property
     def clock_grid(self) -> Grid:
         return Grid(self.size_ms, self.slide_ms, self.offset_ms)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CumulateEventTimeWindows(_AlignedEventTimeWindows):
+    """Windows in event time that begin together and end at one step, two steps … and the greatest size, which
+    is a multiple of the step (Flink SQL: CUMULATE). An element is in every window [s, s + j·step) that holds
+    its timestamp, s = offset + k·size; the shortest comes first.
+
+    size 30, step 10, offset 0: time 12 lies in [0, 20) and [0, 30)
+
+    [0 ─ 10)
+    [0 ────── 20)
+    [0 ─────────── 30)
+           ↑ 12
+    """
+
+    looks_at_elements: ClassVar[bool] = False
+
+    step_ms: int = 0  # required: a parent's field has a default, so this one must
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.step_ms <= 0 or self.size_ms % self.step_ms:
+            raise ConfigurationError(
+                f"CumulateEventTimeWindows needs step > 0 and a greatest size that is a multiple of it, got "
+                f"size {self.size_ms} and step {self.step_ms} ms."
+            )
+        if self.size_ms // self.step_ms > MAX_WINDOWS_PER_ELEMENT:
+            raise ConfigurationError(
+                f"CumulateEventTimeWindows needs size / step <= {MAX_WINDOWS_PER_ELEMENT}, got "
+                f"{self.size_ms} ms / {self.step_ms} ms."
+            )
+
+    @property
+    def slide_ms(self) -> int:
+        """Elements of one step have the same windows."""
+        return self.step_ms
+
+    @property
+    def grid(self) -> CumulativeGrid:
+        return CumulativeGrid(self.size_ms, self.step_ms, self.offset_ms)
+
+    def aligned_windows(self, time: int) -> list[TimeWindow]:
+        start = window_start(time, self.offset_ms, self.size_ms)
+        first_end = wrap_long(window_start(time, self.offset_ms, self.step_ms) + self.step_ms)
+        last_end = wrap_long(start + self.size_ms)
+        return [TimeWindow(start, end) for end in range(first_end, last_end + 1, self.step_ms)]
+
+    @classmethod
+    def of(cls, max_size: timedelta, step: timedelta, offset: timedelta = timedelta(0)) -> Self:
+        return cls(
+            size_ms=require_duration_ms("The greatest window size", max_size),
+            step_ms=require_duration_ms("The step", step),
+            offset_ms=require_duration_ms("The offset", offset),
+        )

@@ -37,6 +37,26 @@ class Grid(NamedTuple):
         return (span_ms // self.slide_ms + 2) * (1 if self.size_ms % self.slide_ms == 0 else 2)
 
 
+class CumulativeGrid(NamedTuple):
+    """The windows [offset + k·size, offset + k·size + j·step), j = 1 … size / step, in ms: they follow from
+    timestamps alone.
+    """
+
+    size_ms: int
+    step_ms: int
+    offset_ms: int
+
+    @property
+    def most_windows(self) -> int:
+        return self.size_ms // self.step_ms
+
+    def slices_in(self, span_ms: int) -> int:
+        """How many slices, longest spans without a window boundary, a time span touches at most."""
+        return span_ms // self.step_ms + 2
+
+
+WindowGrid: TypeAlias = Grid | CumulativeGrid | Calendar
+
 _METHODS_BY_PROMISE: Final = {
     "looks_at_elements": EVERYTHING,
     "grid": EVERYTHING,
@@ -65,8 +85,10 @@ class WindowAssigner:
     merges_on_touch: ClassVar[bool] = False
 
     @property
-    def grid(self) -> Grid | Calendar | None:
-        """Promise that a timestamp selects windows of this grid, newest first, or a period of a calendar."""
+    def grid(self) -> WindowGrid | None:
+        """Promise that a timestamp selects windows of this grid: fixed ones newest first, cumulative ones
+        shortest first, of a calendar the period.
+        """
         return None
 
     @property

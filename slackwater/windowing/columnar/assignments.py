@@ -58,7 +58,7 @@ class WindowAssignments(NamedTuple):
             row_windows = numbered_windows.explode(numbered_windows.slices(elements.times))
             takes = ~numbered_windows.are_late(row_windows.windows, elements.watermarks[row_windows.rows])
             rows, numbers = row_windows.rows[takes], row_windows.windows[takes]
-            open_numbers, missed_count = numbered_windows.numbers(open_windows.starts), len(takes) - len(rows)
+            open_numbers, missed_count = numbered_windows.numbers(open_windows.ends), len(takes) - len(rows)
         groups, keys, window_numbers = group_pairs(
             np.append(open_windows.keys, elements.keys[rows]), np.append(open_numbers, numbers)
         )
@@ -125,9 +125,9 @@ class WindowAssignments(NamedTuple):
         )
 
     def parked_numbers(self, windows: OpenWindows, timeline: Timeline) -> Longs:
-        """The numbers of the windows that are open at the slice's end, by key and start."""
+        """The numbers of the windows that are open at the slice's end, by key and bounds."""
         rows = np.flatnonzero(self.are_open_at_end(timeline))
-        return rows[np.lexsort((windows.starts[rows], windows.keys[rows]))]
+        return rows[np.lexsort((windows.ends[rows], windows.starts[rows], windows.keys[rows]))]
 
     def accumulators_of(
         self, contents: Contents, slice_input: SliceInput[A], initial_state: WindowState[A]

@@ -1,4 +1,5 @@
-"""The kernel of tumbling, sliding and calendar windows with an event-time trigger, also inside a purging one.
+"""The kernel of tumbling, sliding, cumulative and calendar windows with an event-time trigger, also inside a
+purging one.
 
 A watermark only rises, so every window first takes elements on time, then fires, then takes late elements,
 each of which fires it again until the window is collected:
@@ -76,7 +77,7 @@ def replay_fixed(
 
     `slice_input` has pieces by key and grid slice, in any order, of elements that are on time for all of
     their windows, and single elements that the watermark has passed in some window. Returns firings on time,
-    then late firings by window. Open windows come by start and then key: equal times and unfired windows are
+    then late firings by window. Open windows come by end and then key: equal times and unfired windows are
     adjacent, which makes the snapshot faster to write, hash and read.
     """
     return _FixedSlice(rules.windows, rules.accumulates, timeline).replay(slice_input, initial_state)
@@ -93,7 +94,7 @@ class _FixedSlice:
     timeline: Timeline
 
     def replay(self, slice_input: SliceInput[A], initial_state: WindowState[A]) -> SliceResult[A]:
-        numbers = self.windows.numbers(initial_state.windows.starts)
+        numbers = self.windows.numbers(initial_state.windows.ends)
         windows_at_start = initial_state.windows._replace(starts=numbers, ends=numbers)
         has_fired = numbers <= self.windows.newest_passed(self.timeline.initial)
         waiting_rows, fired_rows = rows_where(~has_fired), rows_where(has_fired)
@@ -260,7 +261,7 @@ class _FixedSlice:
     def _windows_still_open(
         self, existing: OpenWindows, is_replaced: Booleans, refired_windows: OpenWindows
     ) -> tuple[OpenWindows, int]:
-        """(windows open at the slice's end, by start and key; number of elements of the collected ones)."""
+        """(windows open at the slice's end, by end and key; number of elements of the collected ones)."""
         is_open, is_open_again = (
             windows.starts > self._newest_collected for windows in (existing, refired_windows)
         )

@@ -1,8 +1,8 @@
 """Windows as numbers: what kernels need of windows that follow from timestamps alone, on whole columns.
 
-Windows are numbered by start. A *slice* is a longest time span that no window boundary divides: its elements
-share all of their windows. `FixedWindows` and `CalendarWindows` define slices and windows; lateness and
-collection, defined here, follow.
+Windows are numbered by end, so also by start. A *slice* is a longest time span that no window boundary
+divides: its elements share all of their windows. `FixedWindows`, `CumulativeWindows` and `CalendarWindows`
+define slices and windows; lateness and collection, defined here, follow.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from slackwater.windowing.assigners import Grid
+from slackwater.windowing.assigners import CumulativeGrid, WindowGrid
 from slackwater.windowing.calendars import DAY_MS, Calendar
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.arrays.groups import Spans
@@ -23,7 +23,9 @@ from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK
 
 
 class RowWindows(NamedTuple):
-    """One row per (row, window), int64[m]: `rows` ascending, and for each its `windows` descending."""
+    """One row per (row, window), int64[m]: `rows` ascending, and for each its `windows` in the order in which
+    the assigner gives them.
+    """
 
     rows: Longs
     windows: Longs
@@ -53,7 +55,7 @@ class NumberedWindows(ABC):
 
     @abstractmethod
     def newest_windows(self, slices: Longs) -> Longs:
-        """int64[n]: the last-starting window of each slice."""
+        """int64[n]: the last window of each slice by end."""
 
     @abstractmethod
     def windows_per_slice(self, slices: Longs) -> Longs:
@@ -72,8 +74,8 @@ class NumberedWindows(ABC):
         """int64[n]: the first millisecond after each window."""
 
     @abstractmethod
-    def numbers(self, starts_ms: Longs) -> Longs:
-        """The inverse of `starts`."""
+    def numbers(self, ends_ms: Longs) -> Longs:
+        """The inverse of `ends`."""
 
     @abstractmethod
     def newest_passed(self, moment_ms: int) -> int:
@@ -147,7 +149,11 @@ class NumberedWindows(ABC):
         counts = self.windows_per_slice(slices)
         rows = np.repeat(np.arange(len(slices)), counts)
         first = np.cumsum(counts) - counts
-        return RowWindows(rows, self.newest_windows(slices)[rows] - (np.arange(len(rows)) - first[rows]))
+        return RowWindows(rows, self._window_at(slices[rows], np.arange(len(rows)) - first[rows]))
+
+    def _window_at(self, slices: Longs, places: Longs) -> Longs:
+        """int64[n]: the window at a place, from 0, among those that the assigner gives a slice's elements."""
+        return self.newest_windows(slices) - places
 
 
 @dataclass(frozen=True)
@@ -209,11 +215,70 @@ class FixedWindows(NumberedWindows):
     def last_instants(self, windows: Longs) -> Longs:
         return self.starts(windows) + (self.size_ms - 1)  # `ends - 1` with one pass less
 
-    def numbers(self, starts_ms: Longs) -> Longs:
-        return (starts_ms - self.offset_ms) // self.slide_ms
+    def numbers(self, ends_ms: Longs) -> Longs:
+        return (ends_ms - self.size_ms - self.offset_ms) // self.slide_ms
 
     def newest_passed(self, moment_ms: int) -> int:
         return (moment_ms - self.offset_ms - self.size_ms + 1) // self.slide_ms
+
+
+@dataclass(frozen=True)
+class CumulativeWindows(NumberedWindows):
+    """Windows [offset + k·size, offset + k·size + j·step), j = 1 … n, n = size / step. Slice p is [offset +
+    p·step, … + step); window w, also any integer, ends with slice w.
+
+    time      │ 0      │ 20     │ 40     │ 60     │        size 40, step 20
+    slices    │   0    │   1    │   2    │   3    │
+    window 0  └────────┘
+    window 1  └────────┴────────┘
+    window 2                    └────────┘
+    window 3                    └────────┴────────┘
+    """
+
+    size_ms: int
+    step_ms: int
+    offset_ms: int
+    lateness_ms: int
+    collected_mark: int = INITIAL_WATERMARK
+
+    @property
+    def _steps(self) -> int:
+        return self.size_ms // self.step_ms
+
+    @property
+    def overlap(self) -> bool:
+        return self.size_ms > self.step_ms
+
+    @property
+    def have_gaps(self) -> bool:
+        return False
+
+    def slices(self, times_ms: Longs) -> Longs:
+        return (times_ms - self.offset_ms) // self.step_ms
+
+    def newest_windows(self, slices: Longs) -> Longs:
+        return slices + self.windows_per_slice(slices) - 1
+
+    def windows_per_slice(self, slices: Longs) -> Longs:
+        return self._steps - slices % self._steps
+
+    def assignments(self, slices: Longs) -> int:
+        return int(self.windows_per_slice(slices).sum())
+
+    def starts(self, windows: Longs) -> Longs:
+        return self.offset_ms + windows // self._steps * self.size_ms
+
+    def ends(self, windows: Longs) -> Longs:
+        return self.offset_ms + (windows + 1) * self.step_ms
+
+    def numbers(self, ends_ms: Longs) -> Longs:
+        return (ends_ms - self.offset_ms) // self.step_ms - 1
+
+    def newest_passed(self, moment_ms: int) -> int:
+        return (moment_ms + 1 - self.offset_ms) // self.step_ms - 1
+
+    def _window_at(self, slices: Longs, places: Longs) -> Longs:
+        return slices + places
 
 
 _PERIODS_OF_TABLE: Final = 512
@@ -275,8 +340,8 @@ class CalendarWindows(NumberedWindows):
     def ends(self, windows: Longs) -> Longs:
         return self.starts(windows + 1)
 
-    def numbers(self, starts_ms: Longs) -> Longs:
-        return self.slices(starts_ms)
+    def numbers(self, ends_ms: Longs) -> Longs:
+        return self.slices(ends_ms - 1)
 
     def newest_passed(self, moment_ms: int) -> int:
         return self.calendar.number(moment_ms + 1) - 1
@@ -318,9 +383,11 @@ def _distinct_numbers(numbers: Longs) -> Longs:
 
 
 def windows_on(
-    grid: Grid | Calendar, lateness_ms: int, collected_mark: int = INITIAL_WATERMARK
+    grid: WindowGrid, lateness_ms: int, collected_mark: int = INITIAL_WATERMARK
 ) -> NumberedWindows:
-    """The windows of an assigner's promise `grid`: tumbling, sliding or calendar windows."""
+    """The windows of an assigner's promise `grid`: tumbling, sliding, cumulative or calendar windows."""
     if isinstance(grid, Calendar):
         return CalendarWindows(grid, lateness_ms, collected_mark)
+    if isinstance(grid, CumulativeGrid):
+        return CumulativeWindows(*grid, lateness_ms, collected_mark)
     return FixedWindows(*grid, lateness_ms, collected_mark)

@@ -40,6 +40,7 @@ from slackwater.tables.delta.folder import Folder
 from slackwater.tables.delta.written_files import write_file
 from slackwater.windowing import (
     CountTrigger,
+    CumulateEventTimeWindows,
     EventTimeSessionWindows,
     EventTimeTrigger,
     GlobalWindows,
@@ -262,6 +263,7 @@ def source(folder: Path, keys: pa.Array, seconds: list[int]) -> None:
         (TumblingEventTimeWindows.of(timedelta(seconds=10)), 3 * (2 + 2)),
         (SlidingEventTimeWindows.of(timedelta(seconds=10), timedelta(seconds=5)), 3 * (4 + 2)),
         (SlidingEventTimeWindows.of(timedelta(seconds=10), timedelta(seconds=4)), 3 * (5 + 2) * 2),
+        (CumulateEventTimeWindows.of(timedelta(seconds=10), timedelta(seconds=5)), 3 * (4 + 2)),
         (EventTimeSessionWindows.with_gap(timedelta(seconds=10)), 1_000),
     ],
 )

@@ -17,23 +17,35 @@ import pytest
 from slackwater.engine.columnar import ColumnarEngine
 from slackwater.engine.operator import OperatorEngine
 from slackwater.engine.replaying.replay import Engine
+from slackwater.errors import UsageError
 from slackwater.inspection.windows.window_life import (
     WindowExplanation,
     WindowQuestion,
     WindowStatus,
     explain_window,
 )
-from slackwater.inspection.windows.window_search import WindowName
+from slackwater.inspection.windows.window_search import SeveralWindows, WindowName
 from slackwater.inspection.windows.window_waiting import NextEvent
 from slackwater.pipelines import DeltaSource
 from slackwater.windowing import (
+    CumulateEventTimeWindows,
     EventTimeSessionWindows,
     SlidingEventTimeWindows,
     WatermarkStrategy,
 )
 from slackwater.windowing.times import to_datetime, to_ms
 from tests.model import brute_force
-from tests.model.records import Aggregate, Event, Outcome, Replay, Session, Sliding, Tumbling, Window
+from tests.model.records import (
+    Aggregate,
+    Cumulative,
+    Event,
+    Outcome,
+    Replay,
+    Session,
+    Sliding,
+    Tumbling,
+    Window,
+)
 from tests.runs.world import DAILY, HOUR, World, ms
 from tests.runs.world import Event as Row
 
@@ -47,11 +59,13 @@ BASE = replace(
 PIPELINES = {
     "tumbling": BASE,
     "sliding": replace(BASE, window=SlidingEventTimeWindows.of(4 * HOUR, 2 * HOUR)),
+    "cumulative": replace(BASE, window=CumulateEventTimeWindows.of(6 * HOUR, 2 * HOUR)),
     "sessions": replace(BASE, window=EventTimeSessionWindows.with_gap(HOUR)),
 }
 ASSIGNERS = {
     "tumbling": Tumbling(2 * HOUR_MS),
     "sliding": Sliding(4 * HOUR_MS, 2 * HOUR_MS),
+    "cumulative": Cumulative(6 * HOUR_MS, 2 * HOUR_MS),
     "sessions": Session(HOUR_MS),
 }
 END = 40
@@ -103,8 +117,11 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Wor
     return world_of
 
 
-def explained(world: World, key: str, start: int, **question: Any) -> WindowExplanation:
-    asked = WindowQuestion(key=key, name=WindowName(to_datetime(start), {}), **question)
+def explained(world: World, key: str, window: Window, **question: Any) -> WindowExplanation:
+    """Windows that begin together are told apart by their ends."""
+    is_cumulative = isinstance(world.pipeline.window, CumulateEventTimeWindows)
+    columns = {"window_end": to_datetime(window.end).isoformat()} if is_cumulative else {}
+    asked = WindowQuestion(key=key, name=WindowName(to_datetime(window.start), columns), **question)
     return explain_window(world.pipeline, str(world.folder), asked)
 
 
@@ -146,7 +163,7 @@ def check_windows(
     """Compare the explanations of `windows` with the model; gives the statuses that there were."""
     statuses = set()
     for number, (key, window) in enumerate(windows):
-        life = explained(world, key, window.start, reads_source=number % 6 == 0)
+        life = explained(world, key, window, reads_source=number % 6 == 0)
         if (ms_of(life, "window_start"), ms_of(life, "window_end")) != window:
             # A late row's own window touches none that was open, and lies in the span of one that has been.
             assert kind == "sessions" and any(window in row.windows for row in outcome.late)
@@ -271,10 +288,26 @@ def check_elements(life: WindowExplanation, outcome: Outcome, key: Any, window: 
 def test_both_engines_give_one_explanation(kind: str, worlds: Callable[[str, str], World]) -> None:
     key, window = windows_of_model(model_of(kind, rows_of_two_days(), END))[-3]
     first, second = (
-        explained(worlds(kind, engine), key, window.start, reads_source=True).as_json()
+        explained(worlds(kind, engine), key, window, reads_source=True).as_json()
         for engine in ("columnar", "operator")
     )
     for values in (first, second):
         for correction in values["corrections"]:
             correction.pop("at")
     assert first == second
+
+
+@pytest.mark.slow
+def test_a_start_that_several_windows_have_is_refused_with_their_ends(
+    worlds: Callable[[str, str], World],
+) -> None:
+    world = worlds("cumulative", "columnar")
+    question = WindowQuestion(key="a", name=WindowName(to_datetime(ms(6)), {}))
+    with pytest.raises(SeveralWindows, match=r"--column window_end=2013-01-01T08:00:00Z\.") as refusal:
+        explain_window(world.pipeline, str(world.folder), question)
+    ends = sorted(to_ms(window["window_end"]) for window in refusal.value.windows)
+    assert ends == [ms(8), ms(10), ms(12)]
+    assert "until" in str(refusal.value)
+    of_text = WindowQuestion(key="a", name=WindowName(to_datetime(ms(6)), {"window_end": "noon"}))
+    with pytest.raises(UsageError, match="'noon' is not an ISO 8601 time"):
+        explain_window(world.pipeline, str(world.folder), of_text)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from slackwater.windowing import (
     ContinuousEventTimeTrigger,
+    CumulateEventTimeWindows,
     EventTimeTrigger,
     GlobalWindows,
     PurgingTrigger,
@@ -20,7 +21,7 @@ from slackwater.windowing import (
 )
 from slackwater.windowing.assigners import WindowAssigner
 from slackwater.windowing.columnar.continuous import ONLY_AT_THE_END, ContinuousRules, replay_continuous
-from slackwater.windowing.columnar.numbered_windows import FixedWindows
+from slackwater.windowing.columnar.numbered_windows import windows_on
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK
 from slackwater.windowing.triggers import Trigger
 from tests.windowing.columnar import kernel_replays
@@ -56,7 +57,7 @@ def check(
     outer = trigger if accumulates else PurgingTrigger.of(trigger)
     theirs = through_operator(parts, assigner, outer, lateness_ms)
     grid = assigner.grid
-    windows = None if grid is None else FixedWindows(*grid, lateness_ms)
+    windows = None if grid is None else windows_on(grid, lateness_ms)
     rules = ContinuousRules(windows, interval_ms, accumulates)
     ours = kernel_replays.Replaying(lambda *inputs: replay_continuous(*inputs, rules))
     kernel_replays.check(ours, parts, theirs)
@@ -69,8 +70,9 @@ def check(
         TumblingEventTimeWindows(size_ms=130, offset_ms=7),
         SlidingEventTimeWindows(size_ms=150, slide_ms=60),
         SlidingEventTimeWindows(size_ms=40, slide_ms=60),
+        CumulateEventTimeWindows(size_ms=150, step_ms=50),
     ],
-    ids=["tumbling", "sliding", "gaps"],
+    ids=["tumbling", "sliding", "gaps", "cumulative"],
 )
 @given(slices(), st.sampled_from([7, 40, 200]), st.sampled_from([0, 30, 200]), st.sampled_from([0, -1300]))
 @settings(max_examples=25)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from slackwater.windowing import (
     CountTrigger,
+    CumulateEventTimeWindows,
     GlobalWindows,
     NeverTrigger,
     PurgingTrigger,
@@ -18,7 +19,7 @@ from slackwater.windowing import (
 )
 from slackwater.windowing.assigners import WindowAssigner
 from slackwater.windowing.columnar.counted import CountRules, replay_counted
-from slackwater.windowing.columnar.numbered_windows import FixedWindows
+from slackwater.windowing.columnar.numbered_windows import windows_on
 from slackwater.windowing.columnar.timeline.timeline import NEVER
 from slackwater.windowing.triggers import Trigger
 from tests.windowing.columnar.kernel_replays import Replaying, check
@@ -49,8 +50,9 @@ def test_global_windows_are_those_of_the_operator(
         TumblingEventTimeWindows(size_ms=130, offset_ms=7),
         SlidingEventTimeWindows(size_ms=150, slide_ms=60),
         SlidingEventTimeWindows(size_ms=40, slide_ms=60),
+        CumulateEventTimeWindows(size_ms=150, step_ms=50),
     ],
-    ids=["tumbling", "sliding", "gaps"],
+    ids=["tumbling", "sliding", "gaps", "cumulative"],
 )
 @given(slices(), st.integers(1, 5), st.booleans(), st.sampled_from([0, 30, 200]))
 @settings(max_examples=25)
@@ -60,7 +62,7 @@ def test_windows_of_a_grid_are_those_of_the_operator(
     theirs = through_operator(parts, assigner, trigger_of(max_count, accumulates), lateness_ms)
     grid = assigner.grid
     assert grid is not None
-    check(counted(CountRules(FixedWindows(*grid, lateness_ms), max_count, accumulates)), parts, theirs)
+    check(counted(CountRules(windows_on(grid, lateness_ms), max_count, accumulates)), parts, theirs)
 
 
 @given(slices())

@@ -1,5 +1,5 @@
-"""Tumbling and sliding windows on whole columns are those of the window operator: firings, what they hold,
-and what is open afterwards.
+"""Tumbling, sliding and cumulative windows on whole columns are those of the window operator: firings, what
+they hold, and what is open afterwards.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.windowing import (
+    CumulateEventTimeWindows,
     EventTimeTrigger,
     PurgingTrigger,
     SlidingEventTimeWindows,
@@ -19,13 +20,13 @@ from slackwater.windowing.assigners import WindowAssigner
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.arrays.groups import group_pairs
 from slackwater.windowing.columnar.fixed import FixedRules, replay_fixed
-from slackwater.windowing.columnar.numbered_windows import FixedWindows
+from slackwater.windowing.columnar.numbered_windows import NumberedWindows, windows_on
 from slackwater.windowing.columnar.window_columns import Elements
 from tests.windowing.columnar.kernel_replays import Replaying, check
 from tests.windowing.columnar.operator_replays import Slice, slices, through_operator
 
 
-def fixed(windows: FixedWindows, accumulates: bool, batches: int) -> Replaying:
+def fixed(windows: NumberedWindows, accumulates: bool, batches: int) -> Replaying:
     """Elements that are on time for all of their windows come as pieces by key, slice and batch."""
 
     def piecing(elements: Elements) -> tuple[Booleans, Longs]:
@@ -48,8 +49,9 @@ def fixed(windows: FixedWindows, accumulates: bool, batches: int) -> Replaying:
         SlidingEventTimeWindows(size_ms=150, slide_ms=50),
         SlidingEventTimeWindows(size_ms=150, slide_ms=60),
         SlidingEventTimeWindows(size_ms=40, slide_ms=60),
+        CumulateEventTimeWindows(size_ms=150, step_ms=50, offset_ms=7),
     ],
-    ids=["tumbling", "sliding", "uneven", "gaps"],
+    ids=["tumbling", "sliding", "uneven", "gaps", "cumulative"],
 )
 @given(slices(), st.sampled_from([0, 30, 200]), st.sampled_from([1, 3]))
 @settings(max_examples=40)
@@ -60,4 +62,4 @@ def test_windows_are_those_of_the_operator(
     theirs = through_operator(parts, assigner, trigger, lateness_ms)
     grid = assigner.grid
     assert grid is not None
-    check(fixed(FixedWindows(*grid, lateness_ms), accumulates, batches), parts, theirs)
+    check(fixed(windows_on(grid, lateness_ms), accumulates, batches), parts, theirs)

@@ -1,16 +1,18 @@
-"""Slices and the windows that hold them are those that the assigners give, for any size, slide, offset and
-sign of time.
+"""Slices and the windows that hold them are those that the assigners give, for any size, slide or step,
+offset and sign of time.
 """
 
-from datetime import timedelta
-
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from slackwater.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows
+from slackwater.windowing import (
+    CumulateEventTimeWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+)
 from slackwater.windowing.columnar.arrays.groups import run_starts
-from slackwater.windowing.columnar.numbered_windows import FixedWindows
+from slackwater.windowing.columnar.numbered_windows import windows_on
 
 TIMES = st.lists(st.integers(-500, 500), min_size=1, max_size=20)
 
@@ -19,27 +21,32 @@ def assigned(assigner, time):
     return [(window.start, window.end) for window in assigner.assign_windows(None, time, None)]
 
 
-@settings(max_examples=200)
-@given(st.integers(1, 60), st.integers(1, 60), st.integers(-59, 59), TIMES)
-def test_windows_are_those_of_the_assigner_in_its_order(size, slide, offset, times):
+@st.composite
+def assigners(draw):
+    size, slide, offset = draw(st.integers(1, 60)), draw(st.integers(1, 60)), draw(st.integers(-59, 59))
+    if draw(st.booleans(), label="cumulative"):
+        size = slide * draw(st.integers(1, 5))
+        return CumulateEventTimeWindows(size_ms=size, step_ms=slide, offset_ms=offset % size)
     offset = offset % min(size, slide) if abs(offset) >= min(size, slide) else offset
-    ms = timedelta(milliseconds=1)
-    tumbles = size == slide
-    assigner = (
-        TumblingEventTimeWindows.of(size * ms, offset * ms)
-        if tumbles
-        else SlidingEventTimeWindows.of(size * ms, slide * ms, offset * ms)
-    )
-    windows = FixedWindows(size, slide, offset, lateness_ms=7)
+    if size == slide:
+        return TumblingEventTimeWindows(size_ms=size, offset_ms=offset)
+    return SlidingEventTimeWindows(size_ms=size, slide_ms=slide, offset_ms=offset)
+
+
+@settings(max_examples=400)
+@given(assigners(), TIMES)
+def test_windows_are_those_of_the_assigner_in_its_order(assigner, times):
+    windows = windows_on(assigner.grid, lateness_ms=7)
     slices = windows.slices(np.array(times))
     row_windows = windows.explode(slices)
     for row, time in enumerate(times):
         numbers = row_windows.windows[row_windows.rows == row]
         expected = assigned(assigner, time)
-        starts = windows.starts(numbers)
-        assert list(zip(starts.tolist(), (starts + size).tolist(), strict=True)) == expected
+        starts, ends = windows.starts(numbers), windows.ends(numbers)
+        assert list(zip(starts.tolist(), ends.tolist(), strict=True)) == expected
+        assert windows.assignments(slices[[row]]) == len(expected)
         assert windows.windows_per_slice(slices)[row] == len(expected)
-        assert windows.numbers(starts).tolist() == numbers.tolist()
+        assert windows.numbers(ends).tolist() == numbers.tolist()
         assert windows.cleanup_times(numbers).tolist() == [end - 1 + 7 for _, end in expected]
         last_instants = [end - 1 for _, end in expected]
         assert (numbers <= windows.newest_passed(time)).tolist() == [
@@ -54,15 +61,11 @@ def test_windows_are_those_of_the_assigner_in_its_order(size, slide, offset, tim
             assert windows.earliest_last_instants(slices)[row] == min(end for _, end in expected) - 1
 
 
-@settings(max_examples=200)
-@given(
-    st.integers(1, 60),
-    st.integers(1, 60),
-    st.lists(st.tuples(st.integers(0, 3), st.integers(-100, 100)), min_size=1, max_size=20),
-)
-def test_windows_span_the_slices_that_they_hold(size, slide, elements):
-    size, slide = max(size, slide) + 1, min(size, slide)
-    windows = FixedWindows(size, slide, 0, 0)
+@settings(max_examples=400)
+@given(assigners(), st.lists(st.tuples(st.integers(0, 3), st.integers(-100, 100)), min_size=1, max_size=20))
+def test_windows_span_the_slices_that_they_hold(assigner, elements):
+    windows = windows_on(assigner.grid, lateness_ms=0)
+    assume(windows.overlap)
     cells = sorted({(key, int(windows.slices(np.array([time]))[0])) for key, time in elements})
     keys, slices = np.array(cells).T
     numbers, spans = windows.window_spans(slices, run_starts(keys))
@@ -75,11 +78,10 @@ def test_windows_span_the_slices_that_they_hold(size, slide, elements):
     assert list(zip(found, rows, strict=True)) == sorted(expected.items())
 
 
-@settings(max_examples=100)
-@given(st.integers(1, 60), st.integers(1, 60), st.integers(-300, 300), st.integers(-300, 300))
-def test_two_times_are_of_one_slice_exactly_when_no_window_divides_them(size, slide, one, other):
-    windows = FixedWindows(size, slide, 0, 0)
-    assigner = SlidingEventTimeWindows.of(timedelta(milliseconds=size), timedelta(milliseconds=slide))
+@settings(max_examples=200)
+@given(assigners(), st.integers(-300, 300), st.integers(-300, 300))
+def test_two_times_are_of_one_slice_exactly_when_no_window_divides_them(assigner, one, other):
+    windows = windows_on(assigner.grid, lateness_ms=0)
     first, second = windows.slices(np.array([one, other]))
     between = range(min(one, other), max(one, other) + 1)
     is_divided = any(assigned(assigner, time) != assigned(assigner, one) for time in between)

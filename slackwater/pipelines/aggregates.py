@@ -17,9 +17,18 @@ KINDS: dict[str, tuple[str, ...]] = {
     "max": (),
     "variance": (),
     "stddev": (),
+    "var_pop": (),
+    "stddev_pop": (),
+    "bool_and": (),
+    "bool_or": (),
+    "bit_and": (),
+    "bit_or": (),
+    "bit_xor": (),
     "first": ("by",),
     "last": ("by",),
     "count_distinct": (),
+    "sum_distinct": (),
+    "collect_set": (),
     "approx_distinct": ("precision",),
     "approx_quantile": ("quantile", "relative_error"),
 }
@@ -138,6 +147,41 @@ def stddev(column: str, *, where: str | None = None) -> Aggregate:
     return Aggregate("stddev", column, where)
 
 
+def var_pop(column: str, *, where: str | None = None) -> Aggregate:
+    """Variance of a population (SQL's VAR_POP: divided by n), exact as `variance`; 0 of one value."""
+    return Aggregate("var_pop", column, where)
+
+
+def stddev_pop(column: str, *, where: str | None = None) -> Aggregate:
+    """Standard deviation of a population (SQL's STDDEV_POP): the square root of `var_pop`, rounded once."""
+    return Aggregate("stddev_pop", column, where)
+
+
+def bool_and(column: str, *, where: str | None = None) -> Aggregate:
+    """Whether a boolean column is true in all rows."""
+    return Aggregate("bool_and", column, where)
+
+
+def bool_or(column: str, *, where: str | None = None) -> Aggregate:
+    """Whether a boolean column is true in any row."""
+    return Aggregate("bool_or", column, where)
+
+
+def bit_and(column: str, *, where: str | None = None) -> Aggregate:
+    """The bits that are set in all values of an integer column, as its type."""
+    return Aggregate("bit_and", column, where)
+
+
+def bit_or(column: str, *, where: str | None = None) -> Aggregate:
+    """The bits that are set in any value of an integer column, as its type."""
+    return Aggregate("bit_or", column, where)
+
+
+def bit_xor(column: str, *, where: str | None = None) -> Aggregate:
+    """The bits that are set in an odd number of values of an integer column, as its type."""
+    return Aggregate("bit_xor", column, where)
+
+
 def first(
     column: str, *, by: Literal["event_time", "arrival"] = "event_time", where: str | None = None
 ) -> Aggregate:
@@ -160,6 +204,20 @@ def count_distinct(column: str, *, where: str | None = None) -> Aggregate:
     `approx_distinct` for many.
     """
     return Aggregate("count_distinct", column, where)
+
+
+def sum_distinct(column: str, *, where: str | None = None) -> Aggregate:
+    """Sum of the different values of a numeric column, exact as `sum`. All of them are kept while the window
+    is open.
+    """
+    return Aggregate("sum_distinct", column, where)
+
+
+def collect_set(column: str, *, where: str | None = None) -> Aggregate:
+    """The different values of a column as an ascending list, NaN last. All of them are kept while the window
+    is open.
+    """
+    return Aggregate("collect_set", column, where)
 
 
 def approx_distinct(column: str, *, precision: int = 12, where: str | None = None) -> Aggregate:

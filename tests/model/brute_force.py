@@ -6,13 +6,11 @@ and windows are half-open [start, end).
 """
 
 import itertools
-import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from decimal import Decimal, localcontext
-from fractions import Fraction
 from typing import Any
 
+from tests.model.aggregates import aggregate
 from tests.model.records import (
     AHEAD_OF_ARRIVAL,
     BEHIND_ARRIVAL,
@@ -20,7 +18,6 @@ from tests.model.records import (
     NULL_EVENT_TIME,
     NULL_KEY,
     TIME_OUT_OF_RANGE,
-    Aggregate,
     Assigner,
     Counts,
     Cumulative,
@@ -111,74 +108,6 @@ def quarantine_reason(event: Event, rules: Replay) -> str | None:
     if rules.max_behind is not None and event.arrival - timestamp > rules.max_behind:
         return BEHIND_ARRIVAL
     return None
-
-
-def aggregate(members: Sequence[Event], aggregates: Iterable[Aggregate]) -> dict[str, object]:
-    """The results over the members, with SQL's rules for nulls: skipped, and null when nothing is left (a
-    count is 0 then).
-    """
-    results: dict[str, object] = {}
-    for one in aggregates:
-        kept = [member for member in members if one.keeps(member)]
-        if one.column is not None:
-            kept = sorted((member for member in kept if member.values[one.column] is not None), key=one.rank)
-        if one.function == "count":
-            results[one.name] = len(kept)
-        elif one.function == "count_distinct":
-            results[one.name] = len({repr(_plain(member.values[one.column])) for member in kept})
-        else:
-            results[one.name] = (
-                _fold(one.function, [member.values[one.column] for member in kept]) if kept else None
-            )
-    return results
-
-
-def _fold(function: str, values: list) -> object:
-    if function in ("first", "last"):  # of values in their order
-        return _plain(values[0] if function == "first" else values[-1])
-    if function in ("variance", "stddev"):
-        return _spread(function, values)
-    if function in ("min", "max"):  # NaN is the greatest value
-        numbers = [value for value in values if value == value]
-        if function == "min":
-            return _plain(min(numbers)) if numbers else math.nan
-        return _plain(max(numbers)) if len(numbers) == len(values) else math.nan
-    floats = [value for value in values if isinstance(value, float)]
-    if function == "sum" and not floats:
-        return sum(values)
-    if not all(math.isfinite(value) for value in floats):
-        special = [value for value in floats if not math.isfinite(value)]
-        return special[0] if all(value == special[0] for value in special) else math.nan
-    exact = sum((Fraction(value) for value in values), Fraction(0))
-    if function == "sum":
-        return _rounded(exact)
-    if function == "mean":
-        return _rounded(exact / len(values))
-    raise ValueError(f"no such aggregate: {function}")
-
-
-def _spread(function: str, values: list) -> float | None:
-    if len(values) < 2:
-        return None
-    if not all(math.isfinite(value) for value in values):
-        return math.nan
-    middle = sum(map(Fraction, values)) / len(values)
-    exact = sum((Fraction(value) - middle) ** 2 for value in values) / (len(values) - 1)
-    if function == "variance":
-        return _rounded(exact)
-    with localcontext(prec=400):
-        return float((Decimal(exact.numerator) / Decimal(exact.denominator)).sqrt())
-
-
-def _rounded(exact: Fraction) -> float:
-    try:
-        return float(exact)
-    except OverflowError:
-        return math.inf if exact > 0 else -math.inf
-
-
-def _plain(value: object) -> object:
-    return 0.0 if isinstance(value, float) and value == 0.0 else value
 
 
 @dataclass(eq=False)

@@ -81,8 +81,8 @@ Assigner: TypeAlias = Tumbling | Sliding | Cumulative | Session | Periods
 
 @dataclass(frozen=True)
 class Aggregate:
-    """`function` is count, sum, mean, min, max, variance, stddev (of a sample), first, last or
-    count_distinct.
+    """`function` is the name of an aggregate, as `brute_force` knows it: count, sum, variance (of a
+    sample), var_pop, first, collect_set …
 
     count() has no column and counts rows, count(column) those that are not null. `keeps` says which rows
     count at all, `rank` what first and last mean.

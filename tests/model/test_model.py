@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.model.brute_force import LONG_MAX, LONG_MIN, aggregate, replay, windows_of
+from tests.model.aggregates import aggregate
+from tests.model.brute_force import LONG_MAX, LONG_MIN, replay, windows_of
 from tests.model.records import (
     AHEAD_OF_ARRIVAL,
     BEHIND_ARRIVAL,

@@ -23,6 +23,7 @@ from slackwater.windowing.runtime.window_operator import WindowOperator
 from slackwater.windowing.times import to_datetime
 from tests.model import brute_force
 from tests.model import records as model
+from tests.model.aggregates import aggregate
 from tests.properties.slices import AGGREGATES, SELECT
 
 Element = namedtuple("Element", ["event_time", "arrival_time", "source", "row", "key", "x", "y"])
@@ -76,7 +77,7 @@ class _Select(AggregateFunction):
             )
             for e in accumulator
         ]
-        return brute_force.aggregate(members, AGGREGATES)
+        return aggregate(members, AGGREGATES)
 
     def merge(self, a: list[Any], b: list[Any]) -> list[Any]:
         return [*a, *b]

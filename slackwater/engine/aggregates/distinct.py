@@ -1,65 +1,50 @@
-"""`count_distinct`: the exact number of different values, kept in open windows, parked as sorted lists."""
+"""`count_distinct`, `sum_distinct` and `collect_set`: the different values, kept in open windows, parked as
+sorted lists.
+"""
 
-from collections.abc import Sequence
-
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from slackwater.engine.aggregates.bound_aggregate import Columns, Parts, build_lists, flatten_lists
-from slackwater.engine.aggregates.extremum import as_ordinals
-from slackwater.windowing.columnar.arrays import maps
-from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.engine.aggregates.bound_aggregate import BoundAggregate, Columns, flatten_lists
+from slackwater.engine.aggregates.value_lists import ValueLists
 from slackwater.windowing.columnar.arrays.groups import Groups
 
 
-class CountDistinct:
-    """Accumulator: the different values, ascending, without nulls."""
-
+class CountDistinct(ValueLists):
+    has_counts = False
     result_type = pa.int64()
-
-    def __init__(self, column: str, kind: pa.DataType) -> None:
-        self.columns: Parts = (("values", pa.list_(kind)),)
-        self.parts: Parts = self.columns
-        self._column = column
-        self._kind = kind
-
-    def partial(self, rows: pa.Table, groups: Groups) -> Columns:
-        return self._value_lists(
-            groups.codes, rows.column(self._column).combine_chunks().cast(self._kind), groups.size
-        )
-
-    def combine(self, accumulators: Columns, groups: Groups) -> Columns:
-        rows, values = flatten_lists(accumulators[0])
-        return self._value_lists(groups.codes[rows], values, groups.size)
-
-    def running(self, accumulators: Columns, starts: Longs) -> Columns:
-        rows, values = flatten_lists(accumulators[0])
-        numbers, _, values_of = as_ordinals(values)
-        entries = maps.fold_entries(rows, numbers, np.zeros(len(rows), np.int64), maps.Fold.MAX)
-        entries = maps.fold_runs(entries, starts, len(accumulators[0]), maps.Fold.MAX)
-        return [
-            build_lists(
-                entries.rows,
-                values_of(entries.keys, np.ones(len(entries.keys), np.bool_)),
-                len(accumulators[0]),
-            )
-        ]
-
-    def _value_lists(self, codes: Longs, values: pa.Array, size: int) -> Columns:
-        numbers, is_valid, values_of = as_ordinals(values)
-        valid_rows = np.flatnonzero(is_valid)
-        entries = maps.fold_entries(
-            codes[valid_rows], numbers[valid_rows], np.zeros(len(valid_rows), np.int64), maps.Fold.MAX
-        )
-        return [
-            build_lists(entries.rows, values_of(entries.keys, np.ones(len(entries.keys), np.bool_)), size)
-        ]
 
     def results(self, accumulators: Columns) -> pa.Array:
         return accumulators[0].value_lengths().cast(pa.int64())
 
-    def encode(self, accumulators: Columns) -> Columns:
-        return accumulators
 
-    def decode(self, parts: Sequence[pa.Array]) -> Columns:
-        return [parts[0]]
+class SumDistinct(ValueLists):
+    """`sum` adds a column of the same name and type."""
+
+    has_counts = False
+
+    def __init__(self, column: str, kind: pa.DataType, sum_of_values: BoundAggregate) -> None:
+        super().__init__(column, kind)
+        self._sum = sum_of_values
+        self.result_type = sum_of_values.result_type
+
+    def results(self, accumulators: Columns) -> pa.Array:
+        rows, values = flatten_lists(accumulators[0])
+        groups = Groups(rows, len(accumulators[0]))
+        return self._sum.results(self._sum.partial(pa.table({self._column: values}), groups))
+
+
+class CollectSet(ValueLists):
+    has_counts = False
+
+    def __init__(self, column: str, kind: pa.DataType) -> None:
+        super().__init__(column, kind)
+        self.result_type = pa.list_(kind)
+
+    def results(self, accumulators: Columns) -> pa.Array:
+        return null_if_empty(accumulators[0])
+
+
+def null_if_empty(lists: pa.Array) -> pa.Array:
+    """The same lists, null in place of lists of nothing, as SQL aggregates of no values are."""
+    return pc.if_else(pc.greater(lists.value_lengths(), 0), lists, pa.scalar(None, lists.type))

@@ -1,9 +1,8 @@
-"""`min` and `max`, and values of any ordered type as integers of the same order: NaN is greater than every
-number, -0.0 is 0.0, and text is ordered by code points.
+"""`min`, `max`, `bool_and` and `bool_or`, and values of any ordered type as integers of the same order: NaN
+is greater than every number, -0.0 is 0.0, false is less than true, and text is ordered by code points.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +17,13 @@ from slackwater.windowing.columnar.arrays.groups import (
     run_numbers,
 )
 
+# (integers, whether each stands for a value) → the values, null where it does not.
+ValuesOfOrdinals = Callable[[Longs, Booleans], pa.Array]
+
 _GREATEST = np.iinfo(np.int64).max
 
 
-def as_ordinals(values: pa.Array) -> tuple[Longs, Booleans, Any]:
+def as_ordinals(values: pa.Array) -> tuple[Longs, Booleans, ValuesOfOrdinals]:
     """(integers that sort as the values do, whether each value is not null, the inverse)."""
     kind = values.type
     is_valid = np.asarray(values.is_valid())
@@ -50,6 +52,8 @@ def _storage(kind: pa.DataType) -> pa.DataType | None:
         return kind
     if pa.types.is_timestamp(kind):
         return pa.int64()
+    if pa.types.is_boolean(kind):
+        return pa.int8()
     return pa.int32() if pa.types.is_date32(kind) else None
 
 
@@ -60,7 +64,7 @@ def _doubles(integers: Longs, is_valid: Booleans, kind: pa.DataType) -> pa.Array
     ).cast(kind)
 
 
-def _ordinals_by_rank(values: pa.Array, is_valid: Booleans) -> tuple[Longs, Booleans, Any]:
+def _ordinals_by_rank(values: pa.Array, is_valid: Booleans) -> tuple[Longs, Booleans, ValuesOfOrdinals]:
     """As `as_ordinals`, of any other type: the rank of each value among the distinct ones."""
     dictionary_column = values.dictionary_encode()
     order = pc.sort_indices(dictionary_column.dictionary).to_numpy().astype(np.int64)
@@ -77,11 +81,13 @@ def _ordinals_by_rank(values: pa.Array, is_valid: Booleans) -> tuple[Longs, Bool
 
 
 class Extremum:
-    """The least or greatest value of a column. Accumulator: the value; null where there is none."""
+    """The least or greatest value of a column. Accumulator: the value; null where there is none, parked as
+    `part`.
+    """
 
-    def __init__(self, column: str, is_least: bool, kind: pa.DataType) -> None:
+    def __init__(self, column: str, part: str, is_least: bool, kind: pa.DataType) -> None:
         self.columns: Parts = (("value", kind),)
-        self.parts: Parts = (("min" if is_least else "max", kind),)
+        self.parts: Parts = ((part, kind),)
         self.result_type = kind
         self._column = column
         self._is_least = is_least

@@ -9,16 +9,22 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from slackwater.engine.aggregates.bits import BitFold
 from slackwater.engine.aggregates.bound_aggregate import BoundAggregate
 from slackwater.engine.aggregates.count import Count
-from slackwater.engine.aggregates.distinct import CountDistinct
+from slackwater.engine.aggregates.distinct import CollectSet, CountDistinct, SumDistinct
 from slackwater.engine.aggregates.doubles import DoubleSum
 from slackwater.engine.aggregates.extremum import Extremum
 from slackwater.engine.aggregates.first_or_last import FirstOrLast
 from slackwater.engine.aggregates.histograms import ApproxQuantile
 from slackwater.engine.aggregates.hyperloglog import ApproxDistinct
 from slackwater.engine.aggregates.integers import DecimalSum, IntegerSum
-from slackwater.engine.aggregates.variances import DecimalVariance, DoubleVariance, IntegerVariance
+from slackwater.engine.aggregates.variances import (
+    DecimalVariance,
+    DoubleVariance,
+    IntegerVariance,
+    Spread,
+)
 from slackwater.pipelines.aggregates import KINDS, Aggregate
 
 # Families of column types: the name of the test in `pyarrow.types` → the word for it in messages.
@@ -33,6 +39,7 @@ COLUMN_FAMILIES = {
 }
 NUMERIC_FAMILIES = ("integer", "floating", "decimal")
 ORDERED_FAMILIES = (*NUMERIC_FAMILIES, "string", "date", "timestamp")
+COMPARABLE_FAMILIES = (*ORDERED_FAMILIES, "boolean")
 
 
 @dataclass(frozen=True)
@@ -80,10 +87,20 @@ def _sum_or_mean(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggrega
 
 
 def _variance(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggregate:
-    is_root = aggregate.kind == "stddev"
+    spread = Spread(
+        is_root=aggregate.kind.startswith("stddev"), is_of_sample=not aggregate.kind.endswith("_pop")
+    )
     if column.family == "decimal":
-        return DecimalVariance(column.name, is_root, column.type.scale)
-    return (DoubleVariance if column.family == "floating" else IntegerVariance)(column.name, is_root)
+        return DecimalVariance(column.name, spread, column.type.scale)
+    return (DoubleVariance if column.family == "floating" else IntegerVariance)(column.name, spread)
+
+
+def _sum_distinct(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggregate:
+    return SumDistinct(column.name, column.type, _sum_or_mean(aggregate, column))
+
+
+def _extremum(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggregate:
+    return Extremum(column.name, aggregate.kind, aggregate.kind in ("min", "bool_and"), column.type)
 
 
 def _first_or_last(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggregate:
@@ -107,13 +124,14 @@ def _approx_quantile(aggregate: Aggregate, column: AggregatedColumn) -> BoundAgg
     return ApproxQuantile(column.name, aggregate.quantile, aggregate.relative_error)
 
 
-_EXTREMUM = AggregateKind(
-    ORDERED_FAMILIES,
-    lambda aggregate, column: Extremum(column.name, aggregate.kind == "min", column.type),
+_EXTREMUM = AggregateKind(ORDERED_FAMILIES, _extremum)
+_EXTREMUM_OF_BOOLEANS = AggregateKind(("boolean",), _extremum)
+_BIT_FOLD = AggregateKind(
+    ("integer",), lambda aggregate, column: BitFold(column.name, aggregate.kind, column.type)
 )
 _SUM_OR_MEAN = AggregateKind(NUMERIC_FAMILIES, _sum_or_mean)
 _VARIANCE = AggregateKind(NUMERIC_FAMILIES, _variance)
-_FIRST_OR_LAST = AggregateKind((*ORDERED_FAMILIES, "boolean"), _first_or_last)
+_FIRST_OR_LAST = AggregateKind(COMPARABLE_FAMILIES, _first_or_last)
 
 AGGREGATES: dict[str, AggregateKind] = {
     "count": AggregateKind((), lambda aggregate, column: Count(column.name)),
@@ -123,12 +141,22 @@ AGGREGATES: dict[str, AggregateKind] = {
     "max": _EXTREMUM,
     "variance": _VARIANCE,
     "stddev": _VARIANCE,
+    "var_pop": _VARIANCE,
+    "stddev_pop": _VARIANCE,
+    "bool_and": _EXTREMUM_OF_BOOLEANS,
+    "bool_or": _EXTREMUM_OF_BOOLEANS,
+    "bit_and": _BIT_FOLD,
+    "bit_or": _BIT_FOLD,
+    "bit_xor": _BIT_FOLD,
     "first": _FIRST_OR_LAST,
     "last": _FIRST_OR_LAST,
     "count_distinct": AggregateKind(
-        (*ORDERED_FAMILIES, "boolean"),
-        lambda aggregate, column: CountDistinct(column.name, column.type),
+        COMPARABLE_FAMILIES, lambda aggregate, column: CountDistinct(column.name, column.type)
     ),
-    "approx_distinct": AggregateKind((*ORDERED_FAMILIES, "boolean"), _approx_distinct),
+    "sum_distinct": AggregateKind(NUMERIC_FAMILIES, _sum_distinct),
+    "collect_set": AggregateKind(
+        COMPARABLE_FAMILIES, lambda aggregate, column: CollectSet(column.name, column.type)
+    ),
+    "approx_distinct": AggregateKind(COMPARABLE_FAMILIES, _approx_distinct),
     "approx_quantile": AggregateKind(NUMERIC_FAMILIES, _approx_quantile),
 }

@@ -1,7 +1,7 @@
-"""Sample variance and standard deviation: exact Σx and Σx² until a firing, which rounds once.
+"""Variance and standard deviation: exact Σx and Σx² until a firing, which rounds once.
 
-Over n values the variance is (n·Σx² − (Σx)²) / (n·(n − 1)), computed as a quotient of integers; null for n <
-2.
+Over n values the variance of a sample is (n·Σx² − (Σx)²) / (n·(n − 1)), null for n < 2, that of a population
+(n·Σx² − (Σx)²) / n², null for n = 0; both are computed as quotients of integers.
 
 Kept are the sum of the column and the sum of its squares; the squares are added as limbs, as doubles are.
 """
@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +39,13 @@ _MOMENT_PARTS: Parts = (
 _BELOW = 34  # limbs below 2^-1074 that the least square needs
 
 
+class Spread(NamedTuple):
+    """Which variance: its root or not, and of a sample or of a population."""
+
+    is_root: bool
+    is_of_sample: bool
+
+
 class Variance(ABC):
     """Accumulator: the sum's columns, the squares in limbs of 2^(32 base - 1074), the count. Parked beside
     the sum are the squares, as a readable double and in binary. Subclasses square the values of a column.
@@ -46,9 +54,9 @@ class Variance(ABC):
     result_type = pa.float64()
     _unit_bits = 0  # the unit of the parked squares is 2^-bits
 
-    def __init__(self, column: str, is_root: bool, sums: BoundAggregate) -> None:
+    def __init__(self, column: str, spread: Spread, sums: BoundAggregate) -> None:
         self._column = column
-        self._is_root = is_root
+        self._spread = spread
         self._sum = sums
         *columns, count = sums.columns
         self.columns: Parts = (*columns, ("squares", pa.binary()), count)
@@ -85,7 +93,7 @@ class Variance(ABC):
         )
 
     def results(self, accumulators: Columns) -> pa.Array:
-        """(n·Σx² - (Σx)²) / (n·(n - 1)), null for n < 2, NaN where a value was not finite."""
+        """As the module says, NaN where a value was not finite."""
         counts = accumulators[-1].to_numpy()
         squares, base = unpack_limbs(accumulators[-2])
         totals, exponent = self._totals(accumulators)
@@ -95,14 +103,15 @@ class Variance(ABC):
             limbs.square(totals),
             2 * exponent,
         )
-        divisors = [np.maximum(counts, 1), np.maximum(counts - 1, 1), *self._divisors]
+        spare = int(self._spread.is_of_sample)
+        divisors = [np.maximum(counts, 1), np.maximum(counts - spare, 1), *self._divisors]
         quotients = (
             _roots(dividend, exponent, divisors)
-            if self._is_root
+            if self._spread.is_root
             else limbs.to_doubles(dividend, exponent, divisors)
         )
         quotients[self._are_special(accumulators)] = np.nan
-        return pc.if_else(pa.array(counts > 1), pa.array(quotients), pa.scalar(None, pa.float64()))
+        return pc.if_else(pa.array(counts > spare), pa.array(quotients), pa.scalar(None, pa.float64()))
 
     def _are_special(self, accumulators: Columns) -> Booleans:
         """Whether a value of each row was not finite."""
@@ -125,16 +134,16 @@ class Variance(ABC):
 
 
 class IntegerVariance(Variance):
-    def __init__(self, column: str, is_root: bool) -> None:
-        super().__init__(column, is_root, IntegerSum(column, is_mean=False))
+    def __init__(self, column: str, spread: Spread) -> None:
+        super().__init__(column, spread, IntegerSum(column, is_mean=False))
 
     def _squares(self, values: pa.ChunkedArray) -> tuple[Longs, int, Longs]:
         return _squares_of_integers(limbs.from_longs(values.cast(pa.int64()).to_numpy()))
 
 
 class DecimalVariance(Variance):
-    def __init__(self, column: str, is_root: bool, scale: int) -> None:
-        super().__init__(column, is_root, DecimalSum(column, is_mean=False, scale=scale))
+    def __init__(self, column: str, spread: Spread, scale: int) -> None:
+        super().__init__(column, spread, DecimalSum(column, is_mean=False, scale=scale))
         self._scale = scale
         self._divisors = powers_of_ten(2 * scale)
 
@@ -146,8 +155,8 @@ class DecimalVariance(Variance):
 class DoubleVariance(Variance):
     _unit_bits = 2 * limbs.UNIT_BITS
 
-    def __init__(self, column: str, is_root: bool) -> None:
-        super().__init__(column, is_root, DoubleSum(column, is_mean=False))
+    def __init__(self, column: str, spread: Spread) -> None:
+        super().__init__(column, spread, DoubleSum(column, is_mean=False))
 
     def _squares(self, values: pa.ChunkedArray) -> tuple[Longs, int, Longs]:
         doubles = values.cast(pa.float64()).to_numpy()

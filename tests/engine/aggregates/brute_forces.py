@@ -10,6 +10,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import reduce
 from hashlib import blake2b
+from operator import and_, or_, xor
 from typing import Any
 
 from slackwater.pipelines import Aggregate
@@ -95,14 +96,15 @@ def _nan_last(value: Any) -> tuple[bool, Any]:
 def _variance(aggregate: Aggregate, elements: Sequence[Element], column: str) -> Holds:
     """By its definition: squared distances from the mean."""
     values = _values(elements)
-    if len(values) < 2:
+    spare = 0 if aggregate.kind.endswith("_pop") else 1
+    if len(values) <= spare:
         return _exactly(None)
     if any(isinstance(value, float) and not math.isfinite(value) for value in values):
         return _exactly(math.nan)
     average = sum(map(Fraction, values)) / Fraction(len(values))
-    variance = sum((Fraction(value) - average) ** 2 for value in values) / Fraction(len(values) - 1)
+    variance = sum((Fraction(value) - average) ** 2 for value in values) / Fraction(len(values) - spare)
     assert isinstance(variance, Fraction)
-    return _exactly(nearest_root(variance) if aggregate.kind == "stddev" else nearest(variance))
+    return _exactly(nearest_root(variance) if aggregate.kind.startswith("stddev") else nearest(variance))
 
 
 def nearest_root(exact: Fraction) -> float:
@@ -128,6 +130,29 @@ def _first_or_last(aggregate: Aggregate, elements: Sequence[Element], column: st
 
 def _plain(value: Any) -> Any:
     return value + 0.0 if isinstance(value, float) else value
+
+
+def _bits(aggregate: Aggregate, elements: Sequence[Element], column: str) -> Holds:
+    fold = {"bit_and": and_, "bit_or": or_, "bit_xor": xor}[aggregate.kind]
+    return _exactly(reduce(fold, _values(elements)) if elements else None)
+
+
+def _booleans(aggregate: Aggregate, elements: Sequence[Element], column: str) -> Holds:
+    return _exactly((all if aggregate.kind == "bool_and" else any)(_values(elements)) if elements else None)
+
+
+def _different(elements: Sequence[Element]) -> list[Element]:
+    """The first element of each different value, by value."""
+    by_value = {repr(_plain(element.value)): element for element in reversed(elements)}
+    return sorted(by_value.values(), key=lambda element: _nan_last(element.value))
+
+
+def _sum_distinct(aggregate: Aggregate, elements: Sequence[Element], column: str) -> Holds:
+    return _sum(aggregate, _different(elements), column)
+
+
+def _collect_set(aggregate: Aggregate, elements: Sequence[Element], column: str) -> Holds:
+    return _exactly([_plain(value) for value in _values(_different(elements))] or None)
 
 
 def _count_distinct(aggregate: Aggregate, elements: Sequence[Element], column: str) -> Holds:
@@ -226,9 +251,18 @@ BRUTE_FORCES: dict[str, Callable[[Aggregate, Sequence[Element], str], Holds]] = 
     "max": _extreme,
     "variance": _variance,
     "stddev": _variance,
+    "var_pop": _variance,
+    "stddev_pop": _variance,
+    "bool_and": _booleans,
+    "bool_or": _booleans,
+    "bit_and": _bits,
+    "bit_or": _bits,
+    "bit_xor": _bits,
     "first": _first_or_last,
     "last": _first_or_last,
     "count_distinct": _count_distinct,
+    "sum_distinct": _sum_distinct,
+    "collect_set": _collect_set,
     "approx_distinct": _approx_distinct,
     "approx_quantile": _approx_quantile,
 }

@@ -112,7 +112,11 @@ def drawn_elements(draw: st.DrawFn, values: ValuesOfType, max_size: int = 9) -> 
 
 
 def alike(a: Any, b: Any) -> bool:
-    """Equal to the bit, but that there is one NaN."""
+    """Equal to the bit, but that there is one NaN, also inside lists and structs."""
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(alike, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return list(a) == list(b) and all(map(alike, a.values(), b.values()))
     if isinstance(a, float) and isinstance(b, float):
         return (math.isnan(a) and math.isnan(b)) or struct.pack(">d", a) == struct.pack(">d", b)
     return bool(a == b) and type(a) is type(b)

@@ -1,4 +1,4 @@
-"""An aggregate from elsewhere, `bit_or`: the bitwise or of an integer column, added by `register`."""
+"""An aggregate from elsewhere, `any_bits`: the bitwise or of an integer column, added by `register`."""
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -30,7 +30,7 @@ WINDOW = TumblingEventTimeWindows.of(timedelta(milliseconds=100))
 RULES = model.Replay(0, 400, bound=20, tick=10, assigner=model.Tumbling(100, 0), allowed_lateness=100)
 
 
-class BitOr:
+class AnyBits:
     """Accumulator: the bits of all values, null for no values."""
 
     columns = (("bits", pa.int64()),)
@@ -68,13 +68,13 @@ class BitOr:
         return list(parts)
 
 
-def bit_or(column: str, *, where: str | None = None) -> Aggregate:
+def any_bits(column: str, *, where: str | None = None) -> Aggregate:
     """The constructor that users would call."""
-    return Aggregate("bit_or", column, where)
+    return Aggregate("any_bits", column, where)
 
 
-def bind_bit_or(declared: Aggregate, column: AggregatedColumn) -> BitOr:
-    return BitOr(column.name)
+def bind_any_bits(declared: Aggregate, column: AggregatedColumn) -> AnyBits:
+    return AnyBits(column.name)
 
 
 @pytest.fixture(autouse=True)
@@ -86,8 +86,8 @@ def restored_table() -> Iterator[None]:
 
 @pytest.fixture
 def pipeline() -> Pipeline:
-    register("bit_or", AggregateKind(("integer",), bind_bit_or))
-    select = {"bits": bit_or("x"), "odd": bit_or("x", where="x > 2")}
+    register("any_bits", AggregateKind(("integer",), bind_any_bits))
+    select = {"bits": any_bits("x"), "odd": any_bits("x", where="x > 2")}
     return declared(RULES, window=WINDOW, select=select)
 
 
@@ -138,11 +138,11 @@ def test_the_columnar_engine_is_chosen(pipeline: Pipeline) -> None:
 
 
 def test_a_column_of_another_family_is_refused(pipeline: Pipeline) -> None:
-    of_doubles = declared(RULES, window=WINDOW, select={"bits": bit_or("y")})
-    with pytest.raises(PipelineError, match="the column is double; bit_or takes integers"):
+    of_doubles = declared(RULES, window=WINDOW, select={"bits": any_bits("y")})
+    with pytest.raises(PipelineError, match="the column is double; any_bits takes integers"):
         shape_of(of_doubles, SCHEMA)
 
 
 def test_a_kind_is_registered_once(pipeline: Pipeline) -> None:
-    with pytest.raises(ValueError, match="there is an aggregate 'bit_or'"):
-        register("bit_or", AggregateKind(("integer",), bind_bit_or))
+    with pytest.raises(ValueError, match="there is an aggregate 'any_bits'"):
+        register("any_bits", AggregateKind(("integer",), bind_any_bits))

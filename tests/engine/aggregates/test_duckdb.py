@@ -1,0 +1,121 @@
+"""Every aggregate of the registry results in what DuckDB says over the same rows: nulls, NaN, both zeros and
+the extremes of each type among them. Each kind stands beside its SQL.
+"""
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.engine.aggregates import OverflowAtRow
+from slackwater.engine.aggregates.table import AGGREGATES
+from slackwater.windowing.columnar.arrays.groups import Groups
+from tests.engine.aggregates.contract import Case, cases_of
+from tests.engine.aggregates.elements import drawn_elements, rows_of
+from tests.properties.search import searched
+
+
+class Sql(NamedTuple):
+    """The result in DuckDB's SQL over the rows of a table t. `error` is how far the two may be apart, where
+    DuckDB computes with rounded numbers, or the result is an approximation.
+    """
+
+    result: str
+    error: str | None = None
+
+
+_ROUNDED = "1e-12 * sum(abs(x::DOUBLE))"
+_ROUNDED_FLOATS = f"if(any_value(typeof(x)) IN ('FLOAT', 'DOUBLE'), {_ROUNDED}, 0)"
+_SQUARED = "1e-9 * sum(x::DOUBLE * x::DOUBLE)"
+_AT_QUANTILE = "list_sort(list(x))[1 + floor({q}::DECIMAL(9, 4) * (count(x) - 1))::INT]::DOUBLE"
+_RANK = {
+    "event_time": "__event_ms, __arrival_ms, o NULLS FIRST",
+    "arrival": "__arrival_ms, o NULLS FIRST",
+}
+# Kind → its SQL, in which {by} is the order of rows and {q} the quantile.
+SQL: dict[str, Sql] = {
+    "count": Sql("count(x)"),
+    "sum": Sql("sum(x)", _ROUNDED_FLOATS),
+    "mean": Sql("avg(x::DOUBLE)", _ROUNDED),
+    "min": Sql("min(x)"),
+    "max": Sql("max(x)"),
+    "variance": Sql("var_samp(x::DOUBLE)", _SQUARED),
+    "stddev": Sql("stddev_samp(x::DOUBLE)", f"sqrt({_SQUARED})"),
+    "var_pop": Sql("var_pop(x::DOUBLE)", _SQUARED),
+    "stddev_pop": Sql("stddev_pop(x::DOUBLE)", f"sqrt({_SQUARED})"),
+    "bool_and": Sql("bool_and(x)"),
+    "bool_or": Sql("bool_or(x)"),
+    "bit_and": Sql("bit_and(x)"),
+    "bit_or": Sql("bit_or(x)"),
+    "bit_xor": Sql("bit_xor(x)"),
+    "first": Sql("first(x ORDER BY {by})"),
+    "last": Sql("last(x ORDER BY {by})"),
+    "count_distinct": Sql("count(DISTINCT x)"),
+    "sum_distinct": Sql("sum(DISTINCT x)", _ROUNDED_FLOATS),
+    "collect_set": Sql("list_sort(list(DISTINCT x))"),
+    "approx_distinct": Sql("count(DISTINCT x)", "3"),
+    "approx_quantile": Sql(
+        _AT_QUANTILE,
+        f"2.3e-308 + 0.21 * abs({_AT_QUANTILE})",
+    ),
+}
+CASES = [case for kind in AGGREGATES for case in cases_of(kind) if case.aggregate.column is not None]
+DATABASE = duckdb.connect(config={"threads": 1})
+
+
+def _answer(case: Case, rows: pa.Table) -> tuple[Any, Any]:
+    """(DuckDB's result, the error that it allows: 0 for none, None where DuckDB can't say)."""
+    item, sql = case.aggregate, SQL[case.aggregate.kind]
+    where = "x IS NOT NULL" + (f" AND {item.where}" if item.where else "")
+    settings = {"by": _RANK.get(item.by or ""), "q": item.quantile}
+    DATABASE.register("t", rows)
+    columns = ", ".join(text.format(**settings) for text in (sql.result, sql.error or "0"))
+    try:
+        table = DATABASE.sql(f"SELECT {columns} FROM (FROM t WHERE {where})").to_arrow_table()
+    except duckdb.OutOfRangeException:  # a sum of more than 38 digits, a variance beyond the greatest double
+        return None, None
+    result, error = (column.to_pylist()[0] for column in table.columns)
+    return result, 0 if error is None else error if math.isfinite(error) else None
+
+
+def _is_near(ours: Any, theirs: Any, error: float) -> bool:
+    if isinstance(ours, list) and isinstance(theirs, list):
+        return len(ours) == len(theirs) and all(map(_is_near, ours, theirs, [error] * len(ours)))
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        return all(map(_is_near, ours.values(), theirs.values(), [error] * len(ours)))
+    if not isinstance(ours, float | int | Decimal) or not isinstance(theirs, float | int | Decimal):
+        return bool(ours == theirs)
+    if not (math.isfinite(ours) and math.isfinite(theirs)):
+        return ours == theirs or (math.isnan(ours) and math.isnan(theirs))
+    return abs(Fraction(ours) - Fraction(theirs)) <= Fraction(error)
+
+
+def test_every_registered_kind_has_its_sql() -> None:
+    assert set(SQL) == set(AGGREGATES)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@given(st.data())
+@searched(4, long=30)
+def test_an_aggregate_is_what_duckdb_says(case: Case, data: st.DataObject) -> None:
+    elements = data.draw(drawn_elements(case.values))
+    if case.aggregate.by is not None:  # the hash of a row, which decides at last, is not one of DuckDB's
+        elements = [item._replace(arrival=number) for number, item in enumerate(elements)]
+    rows = rows_of(elements, case.values.type)
+    theirs, error = _answer(case, rows)
+    bound = case.bind()
+    accumulators = bound.partial(rows, Groups(np.zeros(rows.num_rows, np.int64), 1))
+    try:
+        [ours] = bound.results(accumulators).to_pylist()
+    except OverflowAtRow:
+        assert theirs is None or abs(theirs) >= 2**63
+        return
+    if error is not None:
+        assert _is_near(ours, theirs, error), (ours, theirs)

@@ -116,7 +116,9 @@ def _assigner_text(assigner: WindowAssigner) -> str:
         case DynamicEventTimeSessionWindows() | DynamicProcessingTimeSessionWindows():
             return "sessions, gap by element"
         case CalendarEventTimeWindows():
-            return f"calendar, {assigner.unit} of {assigner.zone}"
+            count = "" if assigner.count == 1 else f"{assigner.count} "
+            since = "" if assigner.since is None else f", since {assigner.since}"
+            return f"calendar, {count}{assigner.unit} of {assigner.zone}{since}"
         case GlobalWindows():
             return "global"
         case _:

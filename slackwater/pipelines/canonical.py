@@ -16,6 +16,11 @@ from typing import Any
 USER_MODULE = "slackwater_pipelines_"
 _DIGEST_OF_PATH = re.compile(USER_MODULE + r"[0-9a-f]+_")
 _ONCE_A_MODULE = re.compile(r"^windowing\.assigners\.\w+$")
+# Attributes that a class was given later, with their defaults. Where one has its default it is left out:
+# lineages from before it keep their hash.
+_ATTRIBUTES_ADDED: dict[str, dict[str, Any]] = {
+    "windowing.assigners.CalendarEventTimeWindows": {"count": 1, "since": None}
+}
 
 
 class OpaqueValue(TypeError):
@@ -62,10 +67,14 @@ def _attributes(value: Any) -> dict[str, Any]:
     slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
     if not slots and not hasattr(value, "__dict__"):
         raise OpaqueValue(f"{value!r} is a {type(value).__qualname__}, whose contents can't be told")
-    return {
+    attributes = {
         **{name: getattr(value, name) for name in slots if hasattr(value, name)},
         **getattr(value, "__dict__", {}),
     }
+    for name, default in _ATTRIBUTES_ADDED.get(_name(type(value)), {}).items():
+        if attributes[name] == default:
+            del attributes[name]
+    return attributes
 
 
 def _name(declared_code: Any) -> str:

@@ -6,6 +6,7 @@ are half-open [start, end).
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any, NamedTuple, TypeAlias
 
 DAY_MS = 86_400_000
@@ -67,13 +68,15 @@ class Session:
 
 @dataclass(frozen=True)
 class Periods:
-    """Consecutive windows, each from one of the ascending `bounds` to the next: days, weeks or months
-    (`unit`) of a time zone, as somebody has looked them up.
+    """Consecutive windows, each from one of the ascending `bounds` to the next: `count` hours, days, weeks or
+    months (`unit`) of a time zone, counted from the date `since`, as somebody has looked them up.
     """
 
     bounds: tuple[int, ...]
     zone: str
     unit: str
+    count: int = 1
+    since: date | None = None
 
 
 Assigner: TypeAlias = Tumbling | Sliding | Cumulative | Session | Periods

@@ -22,6 +22,7 @@ from slackwater.pipelines.registry import config_hash, load
 from slackwater.sinks import ChangeFeedSink
 from slackwater.windowing import (
     AggregateFunction,
+    CalendarEventTimeWindows,
     CountEvictor,
     CountTrigger,
     EventTimeTrigger,
@@ -290,6 +291,26 @@ def function() -> None:
         (function, f"{__name__}.function"),
         (Slotted, f"{__name__}.Slotted"),
         (TumblingEventTimeWindows, "windowing.assigners.TumblingEventTimeWindows"),
+        (
+            CalendarEventTimeWindows.days("UTC"),  # as before there were a count and a date
+            {
+                "class": "CalendarEventTimeWindows",
+                "zone": "UTC",
+                "unit": "days",
+                "first_day": "monday",
+            },
+        ),
+        (
+            CalendarEventTimeWindows.quarters("UTC", since=date(2024, 4, 1)),
+            {
+                "class": "CalendarEventTimeWindows",
+                "zone": "UTC",
+                "unit": "months",
+                "first_day": "monday",
+                "count": 3,
+                "since": "2024-04-01",
+            },
+        ),
         (Colour.RED, f"{__name__}.Colour.RED"),
         (partial(function, 1, x=2), {"partial": f"{__name__}.function", "args": [1], "keywords": {"x": 2}}),
     ],

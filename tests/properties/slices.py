@@ -125,7 +125,9 @@ def pipeline_of(rules: model.Replay, purging: bool) -> Pipeline:
     elif isinstance(assigner, model.Session):
         window = EventTimeSessionWindows.with_gap(ms(assigner.gap))
     elif isinstance(assigner, model.Periods):
-        window = CalendarEventTimeWindows(zone=assigner.zone, unit=assigner.unit)
+        window = CalendarEventTimeWindows(
+            zone=assigner.zone, unit=assigner.unit, count=assigner.count, since=assigner.since
+        )
     elif isinstance(assigner, model.Cumulative):
         window = CumulateEventTimeWindows.of(ms(assigner.size), ms(assigner.step), ms(assigner.offset))
     else:

@@ -1,8 +1,8 @@
-"""Days, weeks and months of time zones: both engines leave what the brute-force model says, whatever cuts,
-parallelism and changes of engine there are (P1 to P3).
+"""Hours, days, weeks and months of time zones: both engines leave what the brute-force model says, whatever
+cuts, parallelism and changes of engine there are (P1 to P3).
 
 Replays of other properties are stretched, so that a few hundred milliseconds become days around a change of
-clocks. Where the periods begin is asked of zoneinfo, date by date.
+clocks. Where the periods begin is asked of zoneinfo, date by date and hour by hour.
 """
 
 from dataclasses import replace
@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
+from dateutil.relativedelta import relativedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,22 +39,44 @@ CHANGES = [
     ("Asia/Kathmandu", date(1969, 12, 30)),
 ]
 # How long a millisecond of the original becomes: windows should be about a tenth of the range.
-STRETCHES = {"days": 20 * MINUTE_MS, "weeks": 120 * MINUTE_MS, "months": 600 * MINUTE_MS}
+STRETCHES = {
+    "hours": 10 * MINUTE_MS,
+    "days": 20 * MINUTE_MS,
+    "weeks": 120 * MINUTE_MS,
+    "months": 600 * MINUTE_MS,
+}
+# Unit, count, and a date from which several of them are counted.
+PERIODS = [
+    ("days", 1, None),
+    ("weeks", 1, None),
+    ("months", 1, None),
+    ("hours", 1, None),
+    ("hours", 6, None),
+    ("days", 3, date(2025, 3, 29)),
+    ("weeks", 2, date(2025, 11, 3)),
+    ("months", 2, date(2024, 8, 31)),
+]
 
 
-def first_dates(unit: str, around: date) -> list[date]:
-    """The first dates of the periods of four years."""
+def first_times(unit: str, count: int, since: date | None, around: date) -> list[datetime]:
+    """The first local times of the periods of four years, some before them."""
     dates = [around + timedelta(days=off) for off in range(-730, 730)]
-    if unit == "weeks":
-        return [day for day in dates if day.isoweekday() == 1]
-    return [day for day in dates if day.day == 1] if unit == "months" else dates
+    if unit == "months":
+        origin = since or date(1970, 1, 1)
+        first = (around.year - origin.year) * 12 // count - 24
+        dates = [origin + relativedelta(months=count * number) for number in range(first, first + 60)]
+    elif unit != "hours":
+        length = count * (7 if unit == "weeks" else 1)
+        origin = since or (date(1970, 1, 5) if unit == "weeks" else date(1970, 1, 1))
+        dates = [day for day in dates if (day - origin).days % length == 0]
+    hours = range(0, 24, count) if unit == "hours" else [0]
+    return [datetime(day.year, day.month, day.day, hour) for day in dates for hour in hours]  # noqa: DTZ001
 
 
-def looked_up(zone: str, unit: str, around: date) -> model.Periods:
-    midnights = (
-        datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone)) for day in first_dates(unit, around)
-    )
-    return model.Periods(tuple(to_ms(moment.astimezone(UTC)) for moment in midnights), zone, unit)
+def looked_up(zone: str, unit: str, around: date, count: int = 1, since: date | None = None) -> model.Periods:
+    moments = (local.replace(tzinfo=ZoneInfo(zone)) for local in first_times(unit, count, since, around))
+    bounds = tuple(to_ms(moment.astimezone(UTC)) for moment in moments)
+    return model.Periods(bounds, zone, unit, count, since)
 
 
 @st.composite
@@ -61,7 +84,7 @@ def stretched(draw, replays):
     """A replay whose windows are periods of a calendar, with all of its times drawn out."""
     rules, events = draw(replays)
     zone, day = draw(st.sampled_from(CHANGES), label="zone and change")
-    unit = draw(st.sampled_from(["days", "days", "weeks", "months"]), label="unit")
+    unit, count, since = draw(st.sampled_from(PERIODS), label="period")
     stretch = STRETCHES[unit]
     base = to_ms(datetime(day.year, day.month, day.day, tzinfo=UTC))
 
@@ -77,7 +100,7 @@ def stretched(draw, replays):
         rules,
         start=later(rules.start),
         to=later(rules.to),
-        assigner=looked_up(zone, unit, day),
+        assigner=looked_up(zone, unit, day, count, since),
         **lengths,
     )
     return stretched_rules, [

@@ -1,9 +1,10 @@
-"""Calendar windows, which Flink lacks: days, weeks or months of a time zone, in event time."""
+"""Calendar windows, which Flink lacks: hours, days, weeks or months of a time zone, in event time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, ClassVar
 
 from slackwater.windowing.assigners.assigner import (
@@ -17,20 +18,27 @@ from slackwater.windowing.java import wrap_long
 from slackwater.windowing.windows import TimeWindow, Window
 
 _CACHE_SIZE = 512
+_MONTHS_OF_YEAR = 12
 
 
 @dataclass(frozen=True, kw_only=True)
 class CalendarEventTimeWindows(WindowAssigner):
-    """The days, weeks or months of a time zone in event time; create them with `days`, `weeks` or `months`.
+    """Periods of the clocks of a time zone in event time: hours, days, weeks, months, quarters or years;
+    create them with the method of that name.
 
     A window is [first instant of the period, first instant of the next), in milliseconds of UTC, without
-    gaps. A day has 23 or 25 hours where clocks change, a month 28 to 31 days. An unknown zone, unit or
-    weekday raises ConfigurationError.
+    gaps. A day has 23 or 25 hours where clocks change, an hour that they show twice two, a month 28 to 31
+    days. Hours begin at midnight of each day: of six hours there are four a day. An unknown zone, unit or
+    weekday, and a count or date that no period has, raise ConfigurationError.
 
     Attributes:
         zone: a name of the IANA time zone database, e.g. "Europe/Berlin".
-        unit: "days", "weeks" or "months".
+        unit: "hours", "days", "weeks" or "months".
         first_day: the weekday on which a week begins; ignored for other units.
+        count: of how many units a period is.
+        since: a date on which a period begins, and from which they are counted on and back; of months from
+            its day of the month on, or the last day of shorter months. By default 1970-01-01, of weeks the
+            first day of its week.
     """
 
     looks_at_elements: ClassVar[bool] = False
@@ -38,32 +46,51 @@ class CalendarEventTimeWindows(WindowAssigner):
     zone: str
     unit: Unit
     first_day: Weekday = "monday"
+    count: int = 1
+    since: date | None = None
 
     def __post_init__(self) -> None:
-        Calendar(self.zone, self.unit, self.first_day)  # refuses what it does not know
+        _ = self.grid  # refuses what it does not know
 
     @property
     def grid(self) -> Calendar:
-        return Calendar(self.zone, self.unit, self.first_day)
+        return Calendar(self.zone, self.unit, self.first_day, self.count, self.since)
 
     @property
     def longest_ms(self) -> int:
         return self.grid.longest_ms
 
     @classmethod
-    def days(cls, zone: str) -> CalendarEventTimeWindows:
-        """The days of a zone, from midnight to midnight."""
-        return cls(zone=zone, unit="days")
+    def hours(cls, zone: str, count: int = 1) -> CalendarEventTimeWindows:
+        """So many hours by the clocks of a zone, from midnight on; `count` divides 24."""
+        return cls(zone=zone, unit="hours", count=count)
 
     @classmethod
-    def weeks(cls, zone: str, first_day: Weekday = "monday") -> CalendarEventTimeWindows:
-        """The weeks of a zone, from midnight before `first_day` on."""
-        return cls(zone=zone, unit="weeks", first_day=first_day)
+    def days(cls, zone: str, count: int = 1, since: date | None = None) -> CalendarEventTimeWindows:
+        """So many days of a zone, from midnight to midnight."""
+        return cls(zone=zone, unit="days", count=count, since=since)
 
     @classmethod
-    def months(cls, zone: str) -> CalendarEventTimeWindows:
-        """The months of a zone, from midnight before its first on."""
-        return cls(zone=zone, unit="months")
+    def weeks(
+        cls, zone: str, first_day: Weekday = "monday", count: int = 1, since: date | None = None
+    ) -> CalendarEventTimeWindows:
+        """So many weeks of a zone, from midnight before `first_day` on."""
+        return cls(zone=zone, unit="weeks", first_day=first_day, count=count, since=since)
+
+    @classmethod
+    def months(cls, zone: str, count: int = 1, since: date | None = None) -> CalendarEventTimeWindows:
+        """So many months of a zone, from midnight before the first day on, or before the day of `since`."""
+        return cls(zone=zone, unit="months", count=count, since=since)
+
+    @classmethod
+    def quarters(cls, zone: str, since: date | None = None) -> CalendarEventTimeWindows:
+        """Three months of a zone, from January on, or from the day and month of `since`."""
+        return cls.months(zone, 3, since)
+
+    @classmethod
+    def years(cls, zone: str, since: date | None = None) -> CalendarEventTimeWindows:
+        """The years of a zone, from 1 January on, or from the day and month of `since`."""
+        return cls.months(zone, _MONTHS_OF_YEAR, since)
 
     def assign_windows(self, element: Any, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
         check_timestamp(self, timestamp)

@@ -284,7 +284,6 @@ class CumulativeWindows(NumberedWindows):
 _PERIODS_OF_TABLE: Final = 512
 _TABLES_KEPT: Final = 1024
 _TABLES_AT_ONCE: Final = 16  # more are not made without looking which of them are needed
-_MOST_DAYS_OFF: Final = 2  # between the period of a time in the zone and in UTC, see Calendar.number_in_utc
 
 
 @dataclass(frozen=True)
@@ -357,8 +356,8 @@ class CalendarWindows(NumberedWindows):
 
     def _tables_around(self, first_day: int, last_day: int) -> tuple[int, int]:
         """The first and last table that may hold the periods of times between two UTC days."""
-        first = self.calendar.number_in_utc(first_day * DAY_MS) - _MOST_DAYS_OFF
-        last = self.calendar.number_in_utc(last_day * DAY_MS) + _MOST_DAYS_OFF
+        first = self.calendar.number_in_utc(first_day * DAY_MS) - self.calendar.most_periods_off
+        last = self.calendar.number_in_utc((last_day + 1) * DAY_MS - 1) + self.calendar.most_periods_off
         return first // _PERIODS_OF_TABLE, last // _PERIODS_OF_TABLE
 
     def _starts_in(self, tables: Longs) -> Longs:

@@ -123,5 +123,6 @@ class ReplayProcessingTimeService(ManualClock):
             raise ConfigurationError(
                 f"The clock of a replay cannot go back from {self.current_processing_time} to {timestamp}."
             )
-        self._call_due(timestamp, stops=True)
+        if self._heap:
+            self._call_due(timestamp, stops=True)
         self.current_processing_time = timestamp

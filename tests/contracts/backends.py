@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from slackwater.windowing import OrderMode
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
+from slackwater.windowing.state.handles import bind
 
 
 @dataclass(frozen=True)
@@ -58,5 +60,18 @@ STORAGE_KINDS = [
         is_slow=True,
     ),
 ]
+
+
+@dataclass(frozen=True)
+class CurrentKey:
+    """The KeyContext of one key."""
+
+    current_key: Any
+
+
+def handle(state: Any, key: Any, namespace: Any) -> Any:
+    """The handle of a state's entry, which a function would get for this key."""
+    return bind(state, CurrentKey(key), namespace)
+
 
 VARIANTS = [Variant(kind, mode) for kind in STORAGE_KINDS for mode in kind.order_modes]

@@ -30,7 +30,7 @@ from slackwater.windowing.key_types import STRING
 from slackwater.windowing.state.backend import StateBackend, UndoJournal
 from slackwater.windowing.state.descriptors import StateDescriptor
 from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow
-from tests.contracts.backends import STORAGE_KINDS, VARIANTS, StorageKind, Variant
+from tests.contracts.backends import STORAGE_KINDS, VARIANTS, StorageKind, Variant, handle
 
 ALL = KeyGroupRange(0, 127)
 W, V = TimeWindow(0, 10), TimeWindow(10, 20)
@@ -88,9 +88,9 @@ def put(state: Any, key: str, namespace: Any, value: str = "1") -> None:
     """Write something into state of any kind."""
     match state.kind:
         case "value":
-            state.update(key, namespace, value)
+            handle(state, key, namespace).update(value)
         case "map":
-            state.put_entry(key, namespace, value, value)
+            handle(state, key, namespace).put(value, value)
         case _:
             state.add(key, namespace, value)
 
@@ -152,12 +152,13 @@ def test_a_descriptor_of_no_kind_is_refused(backend: StateBackend) -> None:
 
 def test_value_state_has_a_default_and_none_clears(backend: StateBackend) -> None:
     state = backend.state(ValueStateDescriptor("value", default=7))
-    assert state.value("a", W) == 7
+    value = handle(state, "a", W)
+    assert value.value() == 7
     assert len(state) == 0
-    state.update("a", W, 0)
-    assert state.value("a", W) == 0
-    state.update("a", W, None)
-    assert (state.value("a", W), len(state)) == (7, 0)
+    value.update(0)
+    assert value.value() == 0
+    value.update(None)
+    assert (value.value(), len(state)) == (7, 0)
 
 
 def test_list_state_appends_and_an_empty_list_clears(backend: StateBackend) -> None:
@@ -175,20 +176,21 @@ def test_list_state_appends_and_an_empty_list_clears(backend: StateBackend) -> N
 
 def test_map_state_keeps_the_order_of_insertion_and_an_empty_map_is_no_entry(backend: StateBackend) -> None:
     state = backend.state(MAP)
-    assert state.get_entry("a", W, "x", "missing") == "missing"
+    entries = handle(state, "a", W)
+    assert (entries.get("x"), entries.contains("x")) == (None, False)
     for map_key in ("x", "y", "z"):
-        state.put_entry("a", W, map_key, 1)
-    state.put_entry("a", W, "y", None)
-    state.put_entry("a", V, "x", 9)
-    assert dict(state.items("a", W)) == {"x": 1, "y": None, "z": 1}
-    assert state.get_entry("a", W, "y", "missing") is None
+        entries.put(map_key, 1)
+    entries.put("y", None)
+    handle(state, "a", V).put("x", 9)
+    assert list(entries.items()) == [("x", 1), ("y", None), ("z", 1)]
+    assert (entries.get("y"), entries.contains("y")) == (None, True)
     assert len(state) == 2, "one entry a map, not one a key of the map"
-    state.remove_entry("a", W, "x")
-    state.remove_entry("a", W, "never")
-    assert dict(state.items("a", W)) == {"y": None, "z": 1}
-    state.remove_entry("a", W, "y")
-    state.remove_entry("a", W, "z")
-    assert (list(state.items("a", W)), len(state)) == ([], 1)
+    entries.remove("x")
+    entries.remove("never")
+    assert list(entries.items()) == [("y", None), ("z", 1)]
+    entries.remove("y")
+    entries.remove("z")
+    assert (list(entries.items()), len(state)) == ([], 1)
 
 
 def test_reducing_state_keeps_the_first_value_and_folds_old_with_new(backend: StateBackend) -> None:
@@ -364,18 +366,18 @@ def change(
         case "merge", "list" | "reducing" | "aggregating":
             state.merge_namespaces(key, namespace, [other for other in (W, V, None) if other != namespace])
         case "remove_entry", "map":
-            state.remove_entry(key, namespace, value)
+            handle(state, key, namespace).remove(value)
         case "update", "list":
             state.update(key, namespace, [value, value])
         case "change in place", "value":
-            read = state.value(key, namespace)
+            read = handle(state, key, namespace).value()
             read = read if isinstance(read, list) else []
             read.append(value)
-            state.update(key, namespace, read)
+            handle(state, key, namespace).update(read)
         case "change in place", "map":
-            read = state.get_entry(key, namespace, "list") or []
+            read = handle(state, key, namespace).get("list") or []
             read.append(value)
-            state.put_entry(key, namespace, "list", read)
+            handle(state, key, namespace).put("list", read)
 
 
 def test_undoing_gives_back_what_was_there_before(variant: Variant, folder: Path) -> None:

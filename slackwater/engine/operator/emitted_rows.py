@@ -9,7 +9,7 @@ import pyarrow as pa
 from slackwater.errors import PermanentError
 from slackwater.pipelines import Pipeline
 from slackwater.pipelines.columns import TypedColumn
-from slackwater.windowing.snapshot.sql_types import arrow_type, fits
+from slackwater.windowing.snapshot.sql_types import arrow_type, first_misfit
 
 
 class EmittedRowError(PermanentError):
@@ -49,8 +49,7 @@ class EmittedColumns:
         ]
 
     def _are_plain(self, rows: Sequence[Any]) -> bool:
-        width = len(self.declared_columns)
-        return all(type(row) is tuple and len(row) == width for row in rows)
+        return {tuple}.issuperset(map(type, rows)) and {len(self.declared_columns)}.issuperset(map(len, rows))
 
     def _split(self, row: Any, owner: tuple[Any, Any]) -> list[Any]:
         if row is None:
@@ -92,9 +91,9 @@ class EmittedColumns:
     def _array(
         self, name: str, kind: pa.DataType, values: Sequence[Any], owners: Sequence[tuple[Any, Any]]
     ) -> pa.Array:
-        for value, owner in zip(values, owners, strict=True):
-            if value is not None and not fits(value, kind):
-                raise _misfit(self.output_name, name, kind, value, owner)
+        position = first_misfit(values, kind)
+        if position is not None:
+            raise _misfit(self.output_name, name, kind, values[position], owners[position])
         try:
             return pa.array(values, kind)
         except (pa.ArrowException, OverflowError, UnicodeError):

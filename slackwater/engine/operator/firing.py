@@ -4,6 +4,7 @@ user's function raised, as rows of `quarantine` or as the error that ends the ru
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,10 +18,10 @@ from slackwater.pipelines.window_columns import own_window_class_of
 from slackwater.tables.schemas import TIME, Shape, side_table
 from slackwater.windowing.errors import UserCodeError
 from slackwater.windowing.java import LONG_MAX, LONG_MIN
-from slackwater.windowing.runtime.keyed_process_runner import ProcessRow
 from slackwater.windowing.runtime.slice_runner import FailedElement
 from slackwater.windowing.runtime.window_log import LoggedLateElement, LoggedPane, SideRow
 from slackwater.windowing.snapshot import WindowColumns, times
+from slackwater.windowing.windows import Window
 
 
 @dataclass(frozen=True)
@@ -34,14 +35,11 @@ class Owners:
     def of(cls, pipeline: Pipeline, keys: Keys) -> "Owners":
         return cls(keys, WindowColumns(own_window_class_of(pipeline)))
 
-    def arrays(
-        self, rows: Sequence[LoggedPane] | Sequence[SideRow] | Sequence[ProcessRow]
-    ) -> dict[str, pa.Array]:
-        keys = [row.key for row in rows]
+    def arrays(self, keys: Sequence[Any], windows: Sequence[Window]) -> dict[str, pa.Array]:
         return {
             "key_group": pa.array(self.keys.groups_of(keys), pa.int32()),
             **dict(self.keys.arrays(keys)),
-            **self.windows.arrays(row.window for row in rows),
+            **self.windows.arrays(windows),
         }
 
 
@@ -51,7 +49,7 @@ def pane_rows(
     """One row for each pane, with its results by column; a withdrawal is null in each."""
     return pa.table(
         {
-            **owners.arrays(panes),
+            **owners.arrays([pane.key for pane in panes], [pane.window for pane in panes]),
             "firing": pa.array([pane.firing for pane in panes], pa.int64()),
             "ordinal": pa.array([pane.ordinal for pane in panes], pa.int64()),
             "kind": pa.array([pane.kind for pane in panes], pa.string()),
@@ -82,10 +80,11 @@ def side_tables(pipeline: Pipeline, owners: "Owners", rows: Sequence[SideRow]) -
 
 
 def side_rows(rows: Sequence[SideRow], owners: "Owners", output: EmittedColumns) -> pa.Table:
-    values = output.arrays([row.value for row in rows], [(row.key, row.window) for row in rows])
+    keys, windows = [row.key for row in rows], [row.window for row in rows]
+    values = output.arrays([row.value for row in rows], list(zip(keys, windows, strict=True)))
     return pa.table(
         {
-            **owners.arrays(rows),
+            **owners.arrays(keys, windows),
             "firing": pa.array([row.firing for row in rows], pa.int64()),
             "ordinal": pa.array([row.ordinal for row in rows], pa.int64()),
             "timestamp": times(

@@ -1,6 +1,5 @@
 """One key range of a KeyedProcessFunction. Its rows have no window: their bounds are null."""
 
-from collections.abc import Sequence
 from functools import cached_property
 
 import pyarrow as pa
@@ -11,28 +10,27 @@ from slackwater.engine.operator.range import RangeWork
 from slackwater.engine.replaying.snapshot_codecs import codec_of_process
 from slackwater.tables.run_files.staging import EMITTED_KIND
 from slackwater.tables.schemas import Shape
-from slackwater.windowing.runtime.keyed_process_runner import KeyedProcessRunner, ProcessRow
+from slackwater.windowing.runtime.keyed_process_runner import KeyedProcessRunner, ProcessRows
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
 from slackwater.windowing.snapshot import SnapshotCodec, times
 
 FIRING = 1
 
 
-def process_rows(
-    rows: Sequence[ProcessRow], owners: Owners, shape: Shape, output: EmittedColumns
-) -> pa.Table:
-    results = output.arrays([row.value for row in rows], [(row.key, None) for row in rows])
+def process_rows(rows: ProcessRows, owners: Owners, shape: Shape, output: EmittedColumns) -> pa.Table:
+    windows = [None] * len(rows.keys)
+    results = output.arrays(rows.values, list(zip(rows.keys, windows, strict=True)))
     return pa.table(
         {
-            **owners.arrays(rows),
-            "firing": pa.array([FIRING] * len(rows), pa.int64()),
-            "ordinal": pa.array([row.ordinal for row in rows], pa.int64()),
-            "timestamp": times([row.timestamp for row in rows], "timestamp"),
-            "kind": pa.array([EMITTED_KIND] * len(rows), pa.string()),
+            **owners.arrays(rows.keys, windows),
+            "firing": pa.repeat(pa.scalar(FIRING, pa.int64()), len(windows)),
+            "ordinal": pa.array(rows.ordinals(), pa.int64()),
+            "timestamp": times(rows.timestamps, "timestamp"),
+            "kind": pa.repeat(EMITTED_KIND, len(windows)),
             **dict(zip(shape.result_names, results, strict=True)),
-            "watermark": watermarks(row.watermark for row in rows),
-            "tick_end": times([row.tick_end for row in rows], "tick_end"),
-            "cause_arrival": times([row.cause_arrival for row in rows], "cause_arrival"),
+            "watermark": watermarks(rows.watermarks),
+            "tick_end": times(rows.tick_ends, "tick_end"),
+            "cause_arrival": times(rows.cause_arrivals, "cause_arrival"),
         }
     )
 

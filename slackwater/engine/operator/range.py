@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice, repeat
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
@@ -221,15 +221,16 @@ class RangeWork(ABC, Generic[Runner]):
 
     def elements_with_times(self) -> Iterator[ElementWithTimes]:
         """The elements, made as Python's objects a piece at a time. None is taken before it is processed."""
-        values = self.elements.values()
-        from_ms = self.replay.scan.from_ms
-        for start in range(0, self.rows.num_rows, _FED_AT_ONCE):
-            rows = self.rows.slice(start, _FED_AT_ONCE)
-            arrivals = np.maximum(rows.column(ARRIVAL).to_numpy(), from_ms).tolist()
-            times = rows.column(EVENT).to_numpy().tolist()
-            yield from zip(
-                self.keys.values(rows), islice(values, rows.num_rows), times, arrivals, strict=True
-            )
+        pieces = map(
+            self._piece_with_times, repeat(self.elements.values()), range(0, self.rows.num_rows, _FED_AT_ONCE)
+        )
+        return chain.from_iterable(pieces)
+
+    def _piece_with_times(self, values: Iterator[Any], start: int) -> Iterator[ElementWithTimes]:
+        rows = self.rows.slice(start, _FED_AT_ONCE)
+        arrivals = np.maximum(rows.column(ARRIVAL).to_numpy(), self.replay.scan.from_ms).tolist()
+        times = rows.column(EVENT).to_numpy().tolist()
+        return zip(self.keys.values(rows), islice(values, rows.num_rows), times, arrivals, strict=True)
 
 
 def _with_collector_resting(tables: Iterator[dict[str, pa.Table]]) -> Iterator[dict[str, pa.Table]]:

@@ -145,7 +145,9 @@ class WindowRange(RangeWork[KeyGroupRunner]):
             calls = VectorizedCalls.of(
                 self.pipeline, self.replay.schema, self.element_contents.record._fields
             )
-            firings = pa.table(self.owners.arrays(fired_panes))
+            firings = pa.table(
+                self.owners.arrays([pane.key for pane in fired_panes], [pane.window for pane in fired_panes])
+            )
             self._results = FiringTables(calls, columns.column).results(
                 firings, lists, lambda place: (fired_panes[place].key, fired_panes[place].window)
             )

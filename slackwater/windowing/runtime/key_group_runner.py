@@ -46,7 +46,7 @@ class KeyGroupRunner(SliceRunner):
 
     def _start(self, storage: OperatorStorage) -> None:
         super()._start(storage)
-        self._log.processing_time = self._clock
+        self._log.operator, self._log.processing_time = self._operator, self._clock
 
     @property
     def panes(self) -> list[LoggedPane]:

@@ -5,7 +5,8 @@ element. `WindowOperator` and `KeyedProcessOperator` are the two operators.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Literal, TypedDict
 
 from slackwater.windowing.errors import WindowingError
@@ -20,6 +21,7 @@ from slackwater.windowing.runtime.operator_storage import IN_MEMORY, OperatorSto
 from slackwater.windowing.state.backend import UndoJournal
 
 Domain = Literal["event", "processing"]
+Moment = int | None  # of the clock, in milliseconds
 
 
 class _StandIn:
@@ -114,6 +116,9 @@ class KeyedOperator:
         )
         self.order_mode = order_mode
         self.current_key: Any = None
+        self.elements_processed = 0
+        self.on_event_time = partial(self._on_timer, "event")
+        self.on_processing_time = partial(self._on_timer, "processing")
         self._transaction: ElementTransaction | None = None
         self._output, self._listener = output, listener
         journal = None
@@ -160,11 +165,20 @@ class KeyedOperator:
         """
         raise NotImplementedError
 
-    def on_event_time(self, timestamp: int, key: Any, namespace: Any) -> None:
-        self._on_timer("event", timestamp, key, namespace)
-
-    def on_processing_time(self, timestamp: int, key: Any, namespace: Any) -> None:
-        self._on_timer("processing", timestamp, key, namespace)
+    def process_all(
+        self, elements: Iterable[tuple[Any, Any, int | None, Moment]], move_time: Callable[[Any], None]
+    ) -> None:
+        """`process_element` for each (key, value, timestamp, moment), and count it in `elements_processed`.
+        `move_time` is called first where the moment, if there is one, is not that of the element before.
+        After an error of `process_element` the elements that follow can be processed by another call.
+        """
+        now, process_element = None, self.process_element
+        for key, value, timestamp, moment in elements:
+            if moment != now:
+                move_time(moment)
+                now = moment
+            process_element(key, value, timestamp)
+            self.elements_processed += 1
 
     def _on_timer(self, domain: Domain, timestamp: int, key: Any, namespace: Any) -> None:
         raise NotImplementedError

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from functools import partial
+from itertools import count
 from typing import Any, NamedTuple, Unpack
 
 from slackwater.windowing.functions import KeyedProcessFunction
@@ -16,27 +18,26 @@ from slackwater.windowing.runtime.window_log import OperatorLog, SideRow
 from slackwater.windowing.windows import Window
 
 
-class ProcessRow(NamedTuple):
-    """One row of the main output; `timestamp` is the element's or event timer's, otherwise None.
+class ProcessRows(NamedTuple):
+    """The columns of the rows of the main output, in the order in which they were emitted.
 
     Attributes:
-        ordinal: 0, 1, …: position among the rows of this key and timestamp.
-        tick_end: end of the tick whose watermark called the function's timer; otherwise None.
-        cause_arrival: arrival of the element for which the function was called; None for a timer.
+        timestamps: of the element or event timer, otherwise None.
+        tick_ends: end of the tick whose watermark called the function's timer; otherwise None.
+        cause_arrivals: arrival of the element for which the function was called; None for a timer.
     """
 
-    key: Any
-    timestamp: int | None
-    ordinal: int
-    value: Any
-    watermark: int
-    tick_end: int | None
-    cause_arrival: int | None
+    keys: Sequence[Any] = ()
+    timestamps: Sequence[int | None] = ()
+    values: Sequence[Any] = ()
+    watermarks: Sequence[int] = ()
+    tick_ends: Sequence[int | None] = ()
+    cause_arrivals: Sequence[int | None] = ()
 
-    @property
-    def window(self) -> None:
-        """None: a KeyedProcessFunction has no windows."""
-        return
+    def ordinals(self) -> list[int]:
+        """Of each row its position among those of its key and timestamp: 0, 1, …."""
+        counters: defaultdict[tuple[Any, int | None], count[int]] = defaultdict(count)
+        return [next(counters[owner]) for owner in zip(self.keys, self.timestamps, strict=True)]
 
 
 class ProcessLog(OperatorLog):
@@ -44,25 +45,16 @@ class ProcessLog(OperatorLog):
 
     def __init__(self) -> None:
         super().__init__()
-        self.rows: list[ProcessRow] = []
-        self._ordinals: defaultdict[tuple[Any, int | None], int] = defaultdict(int)
+        self.rows: list[tuple[Any, ...]] = []  # with the fields of ProcessRows
         self._side_ordinals: defaultdict[tuple[str, Any, int | None], int] = defaultdict(int)
 
     def collect(self, value: Any, timestamp: int | None, window: Window, key: Any) -> None:
         """A row of the main output; only rows of event-time timers and elements have a timestamp."""
-        ordinal = self._ordinals[key, timestamp]
-        self._ordinals[key, timestamp] = ordinal + 1
-        self.rows.append(
-            ProcessRow(
-                key=key,
-                timestamp=timestamp,
-                ordinal=ordinal,
-                value=value,
-                watermark=self.watermark,
-                tick_end=self.clock if self.calls_timers and timestamp is not None else None,
-                cause_arrival=None if self.calls_timers else self.clock,
-            )
-        )
+        if self.calls_timers:
+            tick_end, cause_arrival = None if timestamp is None else self.clock, None
+        else:
+            tick_end, cause_arrival = None, self.clock
+        self.rows.append((key, timestamp, value, self.watermark, tick_end, cause_arrival))
 
     def late(self, value: Any, timestamp: int | None, key: Any) -> None:
         raise AssertionError("for a KeyedProcessFunction nothing is ever late")
@@ -103,8 +95,8 @@ class KeyedProcessRunner(SliceRunner):
         super().__init__(make_operator, log, timeline=timeline, from_ms=from_ms, storage=storage)
 
     @property
-    def rows(self) -> list[ProcessRow]:
-        return self._log.rows
+    def rows(self) -> ProcessRows:
+        return ProcessRows(*zip(*self._log.rows, strict=True))
 
     def counts(self) -> dict[str, int]:
-        return {**super().counts(), "rows_emitted": len(self.rows)}
+        return {**super().counts(), "rows_emitted": len(self._log.rows)}

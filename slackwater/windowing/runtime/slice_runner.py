@@ -107,6 +107,7 @@ class SliceRunner:
         self._operator.timer_service.restore(
             *(chain.from_iterable(map(queue.snapshot, self._key_groups)) for queue in queues)
         )
+        self._operator.elements_processed = old.elements_processed
         old.close()
 
     def state_size(self) -> StateSize:
@@ -126,19 +127,15 @@ class SliceRunner:
 
     def process_all(self, elements: Iterable[tuple[Any, Any, int, int]]) -> None:
         """`process_element` for each (key, value, timestamp, arrival), in order of arrival."""
-        log, process_element = self._log, self._operator.process_element
-        for key, value, timestamp, arrival in elements:
-            if self._next_tick_end <= arrival:
-                self._emit_watermarks_until(arrival)
-            if arrival != log.clock:
-                self._move_clock(arrival)
+        operator, elements_left = self._operator, iter(elements)
+        while True:
             try:
-                process_element(key, value, timestamp)
+                return operator.process_all(elements_left, self._move_time)
             except WindowingError as error:
                 if not error.undone or not (isinstance(error, UserCodeError) or error.fault == "data"):
                     raise
-                self.failed_elements.append(FailedElement(log.elements_processed, str(error)))
-            log.elements_processed += 1
+                self.failed_elements.append(FailedElement(operator.elements_processed, str(error)))
+                operator.elements_processed += 1
 
     def emit_watermark(self, watermark: int, moment: int) -> None:
         """Emit a watermark that an element carried and the timeline lacks, at this moment of the clock."""
@@ -147,8 +144,7 @@ class SliceRunner:
 
     def finish(self, to_ms: int) -> None:
         """Finish the ticks that end by `to_ms`, and leave the clock there."""
-        self._emit_watermarks_until(to_ms)
-        self._move_clock(to_ms)
+        self._move_time(to_ms)
 
     def close(self) -> None:
         """Close the user's function and the state back end; also after a failure."""
@@ -172,7 +168,7 @@ class SliceRunner:
 
     @property
     def elements_processed(self) -> int:
-        return self._log.elements_processed
+        return self._operator.elements_processed
 
     @property
     def side_rows(self) -> list[SideRow]:
@@ -182,7 +178,7 @@ class SliceRunner:
         """What the run did, under the names of the ledger's columns."""
         failed_elements = len(self.failed_elements)
         return {
-            "rows_accepted": self._log.elements_processed - failed_elements,
+            "rows_accepted": self.elements_processed - failed_elements,
             "rows_quarantined": failed_elements,
             "timers_pending": self._operator.timer_service.pending(),
             "side_rows": len(self.side_rows),
@@ -191,6 +187,12 @@ class SliceRunner:
     def assignments(self) -> dict[str, int]:
         """Counts of (element, window) assignments by outcome; empty without windows."""
         return {}
+
+    def _move_time(self, moment: int) -> None:
+        if self._next_tick_end <= moment:
+            self._emit_watermarks_until(moment)
+        if moment != self._log.clock:
+            self._move_clock(moment)
 
     def _emit_watermarks_until(self, moment: int) -> None:
         """Emit the watermarks of ticks that end by `moment`, each with the clock at the tick's end."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from slackwater.windowing.processing_time_service import ProcessingTimeService
+from slackwater.windowing.runtime.keyed_operator import KeyedOperator
 from slackwater.windowing.runtime.operator_output import FiredBy, SkipReason
 from slackwater.windowing.windows import GLOBAL_WINDOW, Window
 
@@ -128,14 +129,13 @@ class Tally:
 
 class OperatorLog:
     """Records the side rows of an operator, as its output. The runner sets `clock`, `watermark` and
-    `calls_timers`, whether it moves time and not an element, and counts `elements_processed`.
+    `calls_timers`, whether it moves time and not an element.
     """
 
     def __init__(self) -> None:
         self.clock = 0
         self.watermark = 0
         self.calls_timers = False
-        self.elements_processed = 0
         self.side_rows: list[SideRow] = []
 
     def collect(self, value: Any, timestamp: int | None, window: Window, key: Any) -> None:
@@ -156,7 +156,8 @@ class WindowLog(OperatorLog):
         lives: window → key → life, from the first element to the cleanup, purged windows included; no inner
             dict is empty.
         panes, late_elements: in the order in which the operator emitted them.
-        processing_time: the operator's clock, which stops at timers on its way to `clock`; set by the runner.
+        operator, processing_time: the operator, and its clock, which stops at timers on its way to `clock`;
+            set by the runner.
         assignments_added: how often a window has taken an element since the log was created.
         assignments_cleaned: elements of windows that were collected since then.
     """
@@ -166,6 +167,7 @@ class WindowLog(OperatorLog):
         self.lives: dict[Window, dict[Any, WindowLife]] = {}
         self.panes: list[LoggedPane] = []
         self.late_elements: list[LoggedLateElement] = []
+        self.operator: KeyedOperator
         self.processing_time: ProcessingTimeService
         self.tally = Tally()
         self.assignments_added = 0
@@ -208,7 +210,7 @@ class WindowLog(OperatorLog):
             self.tally.rows_late += 1
             self.late_elements.append(
                 LoggedLateElement(
-                    position=self.elements_processed,
+                    position=self.operator.elements_processed,
                     value=value,
                     key=key,
                     timestamp=timestamp,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any, Final
 
 import pyarrow as pa
@@ -226,21 +227,19 @@ def _end(window: Window) -> int | None:
 
 def _bounds(windows: Iterable[Window | None]) -> tuple[pa.Array, pa.Array]:
     """Starts and ends of windows; both null for the global window and for none."""
-    starts: list[int | None] = []
-    ends: list[int | None] = []
-    for window in windows:
-        if type(window) is TimeWindow:
-            starts.append(window[0])
-            ends.append(window[1])
-        elif window is None or isinstance(window, GlobalWindow):
-            starts.append(None)
-            ends.append(None)
-        else:
+    windows = list(windows)
+    kinds = set(map(type, windows))
+    for kind in kinds:
+        if kind is not TimeWindow and not issubclass(kind, GlobalWindow | NoneType):
+            window = next(window for window in windows if type(window) is kind)
             raise SnapshotValueError(
                 f"Snapshots hold time windows and the global window, got {window!r}; let the assigner's "
                 "window_type be its class, which declares its columns.",
-                type_name=type(window).__name__,
+                type_name=kind.__name__,
             )
+    if kinds != {TimeWindow}:
+        windows = [window if type(window) is TimeWindow else (None, None) for window in windows]
+    starts, ends = zip(*windows, strict=True) if windows else ((), ())
     return times(starts, "window_start"), times(ends, "window_end")
 
 

@@ -188,8 +188,8 @@ class JsonValues:
         return pickle.loads(base64.b64decode(item))
 
 
-def _dump(plain: Any) -> str:
-    return json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+# `json.dumps` makes an encoder for each call with options.
+_dump: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 def _encode_int(value: int, careful: bool) -> Any:

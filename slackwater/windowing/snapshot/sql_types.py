@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from types import NoneType
 from typing import Any, Final
 
 import pyarrow as pa
@@ -44,9 +45,9 @@ def arrow_type(sql_type: str) -> pa.DataType:
 
 def to_column(values: Sequence[Any], kind: pa.DataType, state_name: str) -> pa.Array:
     """A column of `kind`, None as null. SnapshotValueError for a value that would not come back equal."""
-    for value in values:
-        if value is not None and not fits(value, kind):
-            raise _misfit_error(value, kind, state_name)
+    position = first_misfit(values, kind)
+    if position is not None:
+        raise _misfit_error(values[position], kind, state_name)
     try:
         column = pa.array(values, kind)
     except (pa.ArrowException, OverflowError, UnicodeError) as error:
@@ -64,33 +65,44 @@ def to_values(column: pa.ChunkedArray) -> list[Any]:
     return list(values)
 
 
-def fits(value: Any, kind: pa.DataType) -> bool:
-    """Whether a value other than None is of the type and would come back equal, as far as its class says."""
+def first_misfit(values: Sequence[Any], kind: pa.DataType) -> int | None:
+    """Position of the first value that is not None, and not of the type or would not come back equal, as far
+    as its class says; None where all fit.
+    """
+    fitting_types = {NoneType, *(python_type for is_kind, python_type in _PYTHON_TYPES if is_kind(kind))}
+    if fitting_types.issuperset(map(type, values)):
+        return None
+    positions = (
+        position
+        for position, value in enumerate(values)
+        if type(value) not in fitting_types and not _fits(value, kind)
+    )
+    return next(positions, None)
+
+
+def _fits(value: Any, kind: pa.DataType) -> bool:
+    """Whether a value fits whose class alone does not say so."""
     value_type = type(value)
-    if pa.types.is_integer(kind):
-        return value_type is int
     if pa.types.is_floating(kind):
         is_double: bool = kind.bit_width == 64
         if value_type is int:
             return bool(abs(value) <= (2**53 if is_double else 2**24))
-        return value_type is float and (is_double or value != value or _is_single(value))
+        return value_type is float and (value != value or _is_single(value))
     if pa.types.is_timestamp(kind):
         return (
             value_type is datetime and str(value.tzinfo) == "UTC"
         )  # in another zone it would come back as another text
-    if pa.types.is_list(kind):
-        return value_type is list and all(item is None or fits(item, kind.value_type) for item in value)
-    for is_kind, declared_type in _PYTHON_TYPES:
-        if is_kind(kind):
-            return value_type is declared_type
-    return False
+    return pa.types.is_list(kind) and value_type is list and first_misfit(value, kind.value_type) is None
 
 
 def _is_single(value: float) -> bool:
     return bool(pa.scalar(value, pa.float32()).as_py() == value)
 
 
+# Of each type the class whose values all fit.
 _PYTHON_TYPES: Final = (
+    (pa.types.is_integer, int),
+    (pa.types.is_float64, float),
     (pa.types.is_string, str),
     (pa.types.is_boolean, bool),
     (pa.types.is_binary, bytes),

@@ -57,9 +57,13 @@ class InternalState:
     not change it); None without an entry. A list may be any sequence: a long one in RocksDB is read as it is
     iterated. These kinds have `merge_namespaces` and `add`, which folds or appends: reducing and aggregating
     state take None for clear. `add` returns False if there was an entry before; a back end that would have to
-    look returns True. List state has `add_all`: `add` for each value, none None. Map state has `get_entry`,
-    `put_entry`, `remove_entry` and `items`.
+    look returns True. List state has `add_all`: `add` for each value, none None.
+
+    Value and map state have a `handle` of their own, or what the common handles call: `value` and `update`,
+    `get_entry`, `put_entry` and `remove_entry`. Map state has `items`.
     """
+
+    handle: ClassVar[Any] = None
 
     def __init__(self, descriptor: StateDescriptor, merges_target_first: bool) -> None:
         self.descriptor: Any = descriptor

@@ -131,7 +131,8 @@ _HANDLES: dict[str, Any] = {
 
 
 def bind(state: InternalState, keys: KeyContext, namespace: Any) -> Any:
-    return _HANDLES[state.kind](state, keys, namespace)
+    """The handle of one namespace: of the state's own class, or of the common one of its kind."""
+    return (state.handle or _HANDLES[state.kind])(state, keys, namespace)
 
 
 def mergeable(state: InternalState) -> Any:

@@ -55,11 +55,9 @@ def test_each_row_names_the_element_or_tick_that_caused_it() -> None:
     run.process_element("a", 1, 98, 101)
     run.process_element("a", 2, 118, 112)
     run.finish(121)
-    rows = [
-        (row.value, row.timestamp, row.ordinal, row.watermark, row.tick_end, row.cause_arrival)
-        for row in run.rows
-    ]
-    assert rows == [
+    rows = run.rows
+    columns = rows.values, rows.timestamps, rows.ordinals(), rows.watermarks, rows.tick_ends
+    assert list(zip(*columns, rows.cause_arrivals, strict=True)) == [
         (("element", 1), 98, 0, 90, None, 101),
         (("processing", 1), None, 0, 90, None, None),  # due at 107, before the tick's end
         (("event", 1), 100, 0, 101, 110, None),
@@ -86,7 +84,10 @@ def test_an_undone_element_leaves_no_row_and_is_noted_with_its_position() -> Non
     run.process_element("a", 1, 98, 101)
     run.process_element("a", 13, 99, 101)
     run.process_element("b", 2, 99, 102)
-    assert [(row.key, row.value) for row in run.rows] == [("a", ("element", 1)), ("b", ("element", 2))]
+    assert list(zip(run.rows.keys, run.rows.values, strict=True)) == [
+        ("a", ("element", 1)),
+        ("b", ("element", 2)),
+    ]
     assert [item.position for item in run.failed_elements] == [1]
     assert (
         "ValueError while processing an element: thirteen [key 'a', window None, timestamp 99]"

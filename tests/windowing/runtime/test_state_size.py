@@ -15,6 +15,7 @@ from slackwater.windowing import (
 )
 from slackwater.windowing.runtime.slice_runner import deep_size, estimated_size
 from slackwater.windowing.state.heap.backend import HeapStateBackend
+from tests.contracts.backends import handle
 
 WINDOWS = 3000
 
@@ -30,15 +31,15 @@ def flight(number: int) -> Flight:
 
 
 FILLS: dict[str, Callable[[HeapStateBackend, int], None]] = {
-    "values": lambda backend, number: backend.state(ValueStateDescriptor("v")).update(
-        f"k{number}", TimeWindow(number, number + 9), (number * 1000, float(number))
-    ),
+    "values": lambda backend, number: handle(
+        backend.state(ValueStateDescriptor("v")), f"k{number}", TimeWindow(number, number + 9)
+    ).update((number * 1000, float(number))),
     "lists": lambda backend, number: [
         backend.state(ListStateDescriptor("l")).add(f"k{number}", TimeWindow(0, 9), flight(number + more))
         for more in range(number % 20)
     ],
     "maps": lambda backend, number: [
-        backend.state(MapStateDescriptor("m")).put_entry(f"k{number}", None, f"m{more}", flight(number))
+        handle(backend.state(MapStateDescriptor("m")), f"k{number}", None).put(f"m{more}", flight(number))
         for more in range(number % 9)
     ],
 }

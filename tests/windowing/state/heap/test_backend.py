@@ -23,6 +23,7 @@ from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.state.backend import StateEntry, UndoJournal
 from slackwater.windowing.state.handles import bind, mergeable
 from slackwater.windowing.state.heap.backend import HeapStateBackend
+from tests.contracts.backends import handle
 
 
 class Collect(AggregateFunction):
@@ -219,7 +220,7 @@ def test_restored_state_waits_for_whoever_asks_for_it() -> None:
 def test_entries_of_a_range_are_those_of_its_keys() -> None:
     state_backend = backend()
     for key in range(8):
-        state_backend.state(VALUE).update(key, None, key)
+        handle(state_backend.state(VALUE), key, None).update(key)
     assert sorted(entry.key for entry in state_backend.entries(KeyGroupRange(1, 2))) == [1, 2, 5, 6]
     assert {entry.key_group for entry in state_backend.entries(KeyGroupRange(1, 2))} == {1, 2}
 
@@ -228,15 +229,15 @@ def change(state_backend: HeapStateBackend, step: tuple[str, int, str, int]) -> 
     kind, key, namespace, value = step
     match kind:
         case "value":
-            state_backend.state(VALUE).update(key, namespace, value or None)
+            handle(state_backend.state(VALUE), key, namespace).update(value or None)
         case "list":
             state_backend.state(LIST).add(key, namespace, value)
         case "relist":
             state_backend.state(LIST).update(key, namespace, [value] * (value % 3))
         case "map":
-            state_backend.state(MAP).put_entry(key, namespace, value % 2, value)
+            handle(state_backend.state(MAP), key, namespace).put(value % 2, value)
         case "unmap":
-            state_backend.state(MAP).remove_entry(key, namespace, value % 2)
+            handle(state_backend.state(MAP), key, namespace).remove(value % 2)
         case "reduce":
             state_backend.state(REDUCING).add(key, namespace, value)
         case "aggregate":

@@ -38,6 +38,7 @@ from slackwater.windowing.runtime.operator_storage import OperatorStorage
 from slackwater.windowing.state.backend import StateBackend, StateEntry, UndoJournal
 from slackwater.windowing.state.heap.backend import HeapStateBackend
 from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow
+from tests.contracts.backends import handle
 
 IN_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # many small databases would wait for the disk
 INDEX = KeyGroupIndex(INT, KeyGroupRange(0, 127), 128)
@@ -211,12 +212,12 @@ def apply(backend: StateBackend, step: tuple[str, str, int, Any, int]) -> Any:
             )
         case _, "map":
             return (
-                state.remove_entry(key, namespace, value)
+                handle(state, key, namespace).remove(value)
                 if verb == "remove"
-                else state.put_entry(key, namespace, value, (value, key))
+                else handle(state, key, namespace).put(value, (value, key))
             )
         case _, "value":
-            return state.update(key, namespace, value or None)
+            return handle(state, key, namespace).update(value or None)
         case "replace", "list":
             return state.update(key, namespace, list(range(value)))
         case _:

@@ -36,7 +36,8 @@ def guide_statements() -> dict[str, str]:
     """The SQL of docs/guides/sql.md, by the table that each statement reads."""
     guide = (ROOT / "docs" / "guides" / "sql.md").read_text()
     blocks = re.findall(r"^```sql\n(.*?)^```", guide, flags=re.MULTILINE | re.DOTALL)
-    return {re.search(r"^SELECT (\w+)\.\*", block, flags=re.MULTILINE)[1]: block for block in blocks}
+    tables = (re.search(r"^SELECT (\w+)\.\*", block, flags=re.MULTILINE) for block in blocks)
+    return {table[1]: block for table, block in zip(tables, blocks, strict=True) if table}
 
 
 def live_statement(table: str) -> str:

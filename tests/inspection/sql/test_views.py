@@ -2,6 +2,7 @@
 warehouse that an earlier format wrote, with a restatement, branches, a redrive and a staged run.
 """
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -139,6 +140,24 @@ def test_published_at_a_seq_is_what_was_published_then(pipeline: str, warehouse:
             seq = table.transaction_version("slackwater")
             wanted = plain(table.to_pyarrow_dataset().to_table())
             assert ordered(plain(views.query(f"FROM published_at({seq})"))) == ordered(wanted)
+
+
+def test_the_elements_of_parked_windows_are_rows_by_the_sql_of_the_guide(warehouse: Path) -> None:
+    guide = (Path(__file__).parents[3] / "docs/guides/sql.md").read_text()
+    sql = guide.split("## The elements of parked windows")[1].split("```sql\n")[1].split("```")[0]
+    with LineageViews.of("peaks", str(warehouse)) as views:
+        windows = plain(views.query("FROM windows_now"))
+        rows = plain(views.query(sql))
+    wanted = [
+        {
+            "site": window["site"],
+            "window_start": window["window_start"],
+            **item["$timestamped"][0]["$record"][1],
+        }
+        for window in windows
+        for item in json.loads(window["contents"] or "[]")
+    ]
+    assert len(wanted) > 8 and ordered(rows) == ordered(wanted)
 
 
 def test_a_branch_has_views_and_publishes_nothing(readings: LineageViews, warehouse: Path) -> None:

@@ -51,7 +51,7 @@ def command(pipelines: str | None, output: Output) -> int:
             "engine": choose(pipeline).engine,
             "schedule": pipeline.schedule,
             "start": pipeline.start,
-            "results": list(pipeline.results),
+            "results": list(pipeline.published_results),
         }
         for name, pipeline in pipelines_by_name.items()
     ]

@@ -35,6 +35,12 @@ if TYPE_CHECKING:
     is_flag=True,
     help="make `published` and `corrections` right again, where a verb says that they are not",
 )
+@click.option(
+    "--results",
+    "of_results",
+    is_flag=True,
+    help="bring all of `published` to the `results`, `hidden` and `having` that the pipeline declares now",
+)
 @options.on
 @options.no_deliver
 @options.place
@@ -47,6 +53,7 @@ def command(
     accept: str | None,
     as_of: int | None,
     rebuild: bool,
+    of_results: bool,
     no_deliver: bool,
     on: "On | None",
     output: Output,
@@ -63,6 +70,9 @@ def command(
     from the ledger, `corrections` and `published`, make `published` what its corrections say, and correct it
     where the panes of the live runs say otherwise.
 
+    With --results: compute `results` and `having` anew for all that is published, from the panes of the live
+    runs. What differs becomes corrections of cause `results`.
+
     \b
     Examples: slackwater publish departures trial
               slackwater publish departures RUN_ID --accept 'seen by ops'
@@ -75,8 +85,11 @@ def command(
             "--accept takes the run that is accepted and a reason: slackwater publish PIPELINE RUN --accept "
             "REASON"
         )
-    if rebuild and run_id is not None:
-        raise click.UsageError("--rebuild is for everything that is published; leave out the run or branch")
+    if (rebuild or of_results) and (run_id is not None or rebuild is of_results):
+        raise click.UsageError(
+            "--rebuild and --results are for everything that is published, one at a time; leave out the run "
+            "or branch"
+        )
     opened_pipeline = pipeline.open(on)
     rows: list[LedgerRow] = []
     with (
@@ -85,6 +98,8 @@ def command(
     ):
         if rebuild:
             rows += _rebuild(opened_pipeline, output)
+        elif of_results:
+            rows += _compute_results(opened_pipeline, output)
         elif run_id is not None and opened_pipeline.tables.ledger.branch(run_id) is not None:
             rows += _publish_branch(opened_pipeline, run_id, as_of, accept, output)
         else:
@@ -165,3 +180,16 @@ def _rebuild(opened_pipeline: "OpenedPipeline", output: Output) -> "list[LedgerR
         output,
     )
     return rows
+
+
+def _compute_results(opened_pipeline: "OpenedPipeline", output: Output) -> "list[LedgerRow]":
+    from slackwater.runs.restating.branches import changed_by
+
+    row = opened_pipeline.compute_results()
+    if row is None:
+        sentence = f"{opened_pipeline.name}: nothing to do; all that is published is as declared."
+        printing.show_result([], [sentence], output)
+        return []
+    sentence = f"{opened_pipeline.name}: row {row.seq}: {changed_by(opened_pipeline.tables, row.seq)}"
+    printing.show_result([row.values()], [sentence, *changed_rows.first_lines(opened_pipeline, row)], output)
+    return [row]

@@ -120,7 +120,7 @@ def values_of_all(expressions: Sequence[Expression], rows: pa.Table) -> list[Val
     sharing, fields = share_json_fields(tuple(expressions), rows.schema)
     texts = _texts_of_values(sharing, rows.schema, fields)
     try:
-        columns = _compute(texts, operands, {one.name: one.text for one in fields}).columns
+        columns = _compute(expressions[0], texts, operands, {one.name: one.text for one in fields}).columns
         return [Values(_cast(column, kind), None) for column, kind in zip(columns, kinds, strict=True)]
     except _duckdb_error():
         sharing, fields = share_json_fields(tuple(expressions), rows.schema, least=1)
@@ -129,7 +129,8 @@ def values_of_all(expressions: Sequence[Expression], rows: pa.Table) -> list[Val
     attempts = [f"TRY(struct_pack(v := (\n{text}\n)))" for text in texts]
     attempts += [f"{one.name} IS NULL AND {quoted(one.column)} IS NOT NULL" for one in fields]
     try:
-        columns = _compute(attempts, operands, {one.name: one.text_or_null for one in fields}).columns
+        texts_of_fields = {one.name: one.text_or_null for one in fields}
+        columns = _compute(expressions[0], attempts, operands, texts_of_fields).columns
     except _duckdb_error():
         # TRY lets a few errors pass, as that of an unknown time zone.
         if len(expressions) == 1:
@@ -188,13 +189,14 @@ def is_time_without_zone(expression: Expression, source: pa.Schema) -> bool:
 @lru_cache(maxsize=1024)
 def _type_as_computed(expression: Expression, source: pa.Schema) -> pa.DataType:
     text = _text_of_values(expression, source)
-    return _compute([text], _as_duckdb_takes_it([expression], source.empty_table())).column(0).type
+    rows = _as_duckdb_takes_it([expression], source.empty_table())
+    return _compute(expression, [text], rows).column(0).type
 
 
 @lru_cache(maxsize=1024)
 def _text_of_values(expression: Expression, source: pa.Schema) -> str:
     """The text that DuckDB gets for an expression, with a cast to a type that tables can hold."""
-    text, connection = _text_as_computed(expression, source), _connection()
+    text, connection = _text_as_computed(expression, source), _connection(expression)
     connection.register("rows", _as_duckdb_takes_it([expression], source.empty_table()))
     try:
         [(_, kind, *_)] = connection.sql(f"DESCRIBE {query_of(text)}").fetchall()
@@ -212,7 +214,8 @@ def _check_literals(expression: Expression, source: pa.Schema) -> None:
     import duckdb
 
     try:
-        _compute([_text_as_computed(expression, source)], _row_of_nulls(expression, source))
+        text = _text_as_computed(expression, source)
+        _compute(expression, [text], _row_of_nulls(expression, source))
     except duckdb.ConversionException:
         raise
     except duckdb.Error:
@@ -251,9 +254,13 @@ def _place_as_written(expression: Expression, source: pa.Schema, place: int) -> 
     return start
 
 
-def _compute(texts: Sequence[str], rows: pa.Table, more_columns: Mapping[str, str] = EMPTY) -> pa.Table:
-    """The values of each text on `rows`, which have `more_columns`, each computed by its text, besides."""
-    connection = _connection()
+def _compute(
+    expression: Expression, texts: Sequence[str], rows: pa.Table, more_columns: Mapping[str, str] = EMPTY
+) -> pa.Table:
+    """The values of each text on `rows`, which have `more_columns`, each computed by its text, besides. All
+    are of declarations like that of `expression`.
+    """
+    connection = _connection(expression)
     connection.register("rows", rows)
     try:
         return connection.sql(query_of(*texts, more_columns=more_columns)).to_arrow_table()
@@ -277,10 +284,14 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 _connections = threading.local()
 
 
-def _connection() -> "duckdb.DuckDBPyConnection":
+def _connection(expression: Expression) -> "duckdb.DuckDBPyConnection":
     if getattr(_connections, "process", None) != os.getpid():
-        _connections.connection, _connections.process = connect(), os.getpid()
-    return _connections.connection
+        _connections.process, _connections.by_kind = os.getpid(), {}
+    makes_fractions = expression.makes_fractions
+    connection = _connections.by_kind.get(makes_fractions)
+    if connection is None:
+        connection = _connections.by_kind[makes_fractions] = connect(makes_fractions=makes_fractions)
+    return connection
 
 
 def _duckdb_error() -> type[Exception]:
@@ -293,7 +304,7 @@ def _misfit(expression: Expression, source: pa.Schema) -> tuple[int, str]:
     """(the place in the text at which DuckDB refuses an expression on such rows, its reason with what suits
     instead). It tells both only to statements that are executed at once.
     """
-    connection, text = _connection(), _text_as_computed(expression, source)
+    connection, text = _connection(expression), _text_as_computed(expression, source)
     connection.register("rows", _row_of_nulls(expression, source))
     try:
         connection.execute(query_of(text)).fetchall()

@@ -53,9 +53,16 @@ def dependencies_of_published(pipeline: Pipeline, columns: Sequence[str]) -> Dep
             for name, aggregate in pipeline.select.items()
         }
         if pipeline.select
-        else dict.fromkeys(pipeline.results, _function_dependencies(pipeline, columns))
+        else dict.fromkeys(pipeline.pane_results, _function_dependencies(pipeline, columns))
     )
-    return _on_source_columns(pipeline, {**_key_dependencies(pipeline), **times, **day, **results})
+    own = {**_key_dependencies(pipeline), **times, **day, **results}
+    for name, expression in pipeline.computed_results:
+        operands = (
+            item._replace(subtype="TRANSFORMATION") for column in expression.columns for item in own[column]
+        )
+        own[name] = tuple(dict.fromkeys(operands))
+    dependencies = _on_source_columns(pipeline, own)
+    return {name: items for name, items in dependencies.items() if name not in pipeline.hidden}
 
 
 def dependencies_of_side_output(pipeline: Pipeline, tag: str, columns: Sequence[str]) -> Dependencies:

@@ -47,6 +47,8 @@ _TYPES = (
     ("evictor", Evictor | None, "a windowing Evictor"),
     ("derive", Mapping, "a mapping from derived columns to expressions"),
     ("select", Mapping, "a mapping from result columns to aggregates"),
+    ("results", Mapping, "a mapping from published columns to expressions"),
+    ("hidden", Sequence, "a list of result columns"),
     (
         "process",
         ProcessFunction | None,
@@ -267,6 +269,27 @@ def check_column_names(subject: str, names: Sequence[str]) -> None:
             )
     if len({name.lower() for name in names}) != len(names):
         raise PipelineError(subject, "columns of keys, windows and results must differ, also in lower case")
+
+
+def checked_hidden_columns(subject: str, hidden: str | Sequence[str]) -> tuple[str, ...]:
+    """The columns of `hidden`, one or several, as a tuple."""
+    names = (hidden,) if isinstance(hidden, str) else tuple(hidden)
+    if not all(isinstance(name, str) for name in names):
+        raise PipelineError(subject, f"hidden is {hidden!r}; it is a list of result columns")
+    return names
+
+
+def check_hidden_columns(
+    subject: str, hidden: Sequence[str], results: Sequence[str], published: Sequence[str]
+) -> None:
+    """What is hidden is there, and something is published."""
+    for name in hidden:
+        if name not in results:
+            raise PipelineError(
+                subject, f"hidden has {name!r}, which is no result; results are {', '.join(results)}"
+            )
+    if not published:
+        raise PipelineError(subject, "hidden leaves nothing to be published; leave one result out of it")
 
 
 def check_timezone(subject: str, name: str) -> tzinfo:

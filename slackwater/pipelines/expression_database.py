@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import duckdb
 
-# `/` of two whole numbers is a whole number, as in Flink; times are UTC; no row is lost to a division by zero
-# that gives null or infinity. An optimizer that takes common parts out of TRY would make one row's failure
-# the batch's.
+# `/` of two whole numbers is a whole number, as in Flink, unless asked otherwise; times are UTC; no row is
+# lost to a division by zero that gives null or infinity. An optimizer that takes common parts out of TRY
+# would make one row's failure the batch's.
 SETTINGS = (
-    "SET TimeZone = 'UTC'",
     "SET integer_division = true",
+    "SET TimeZone = 'UTC'",
     "SET ieee_floating_point_ops = false",
     "SET error_on_division_by_zero = true",
     "SET disabled_optimizers = 'common_subexpressions'",
@@ -24,12 +24,16 @@ SETTINGS = (
 )
 
 
-def connect() -> "duckdb.DuckDBPyConnection":
-    """A database in memory that computes expressions; it can read nothing else."""
+def connect(*, makes_fractions: bool = False) -> "duckdb.DuckDBPyConnection":
+    """A database in memory that computes expressions; it can read nothing else. `makes_fractions`: `/` of two
+    whole numbers is a double.
+    """
     import duckdb
 
     connection = duckdb.connect(config={"threads": 1})  # others would give the process's memory back
-    for setting in SETTINGS:
+    if makes_fractions:
+        connection.execute("SET integer_division = false")
+    for setting in SETTINGS[makes_fractions:]:
         connection.execute(setting)
     return connection
 

@@ -59,12 +59,14 @@ class Expression:
         uses: each use of a column.
         epoch_place: where in the text a time is made of a number that counts since 1970; None: nowhere.
         is_epoch_time: whether the whole expression is such a call.
+        makes_fractions: whether `/` of two whole numbers is a double, as over results.
     """
 
     text: str
     uses: tuple[ColumnUse, ...]
     epoch_place: int | None = None
     is_epoch_time: bool = False
+    makes_fractions: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -85,19 +87,21 @@ def parse_expression(subject: str, declaration: str, text: object) -> Expression
         refuse(subject, declaration, text, error.place, error.expected)
 
 
-def parse_condition(subject: str, text: object) -> Expression:
-    """The expression of a `where`. A comparison of one column with one literal is read without DuckDB, which
-    takes longer to import than a whole DAG file; DuckDB parses it when it is bound to a source.
+def parse_condition(subject: str, text: object, declaration: str = "where") -> Expression:
+    """The expression of a condition. A comparison of one column with one literal is read without DuckDB,
+    which takes longer to import than a whole DAG file; DuckDB parses it when it is bound to a source.
     """
     match = _COMPARISON.fullmatch(text) if isinstance(text, str) else None
     if match is None or match["column"].lower() in CLOCKS:
-        return parse_expression(subject, "where", text)
+        return parse_expression(subject, declaration, text)
     name = match["column"]
     column = name[1:-1].replace('""', '"') if name.startswith('"') else name
     return Expression(match.string, (ColumnUse(column, *match.span("column"), "COMPARISON"),))
 
 
-def check_derived_names(subject: str, derive: Mapping[str, str], roles: Sequence[str] = ()) -> None:
+def check_derived_names(
+    subject: str, derive: Mapping[str, str], roles: Sequence[str] = (), declaration: str = "derive"
+) -> None:
     """Raise PipelineError where a name can't be one of a derived column. The columns `roles` are the source's
     own.
     """
@@ -105,8 +109,8 @@ def check_derived_names(subject: str, derive: Mapping[str, str], roles: Sequence
         if not isinstance(name, str) or not _NAME.fullmatch(name) or "__" in name:
             raise PipelineError(
                 subject,
-                f"derive has the column {name!r}; a name is letters, digits and single underscores (double "
-                "ones are ours)",
+                f"{declaration} has the column {name!r}; a name is letters, digits and single underscores "
+                "(double ones are ours)",
             )
         if name in roles:
             raise PipelineError(
@@ -115,18 +119,18 @@ def check_derived_names(subject: str, derive: Mapping[str, str], roles: Sequence
                 f"there: DeltaSource(…, derive={{{name!r}: …}})",
             )
     if len({name.lower() for name in derive}) != len(derive):
-        raise PipelineError(subject, "derived columns must differ, also in lower case")
+        raise PipelineError(subject, f"the columns of {declaration} must differ, also in lower case")
 
 
 def parse_derivations(
-    subject: str, derive: Mapping[str, str], roles: Sequence[str] = ()
+    subject: str, derive: Mapping[str, str], roles: Sequence[str] = (), declaration: str = "derive"
 ) -> tuple[tuple[str, Expression], ...]:
     """Each derived column with its expression, in their order, but a column before those that read it. Raises
     PipelineError: see `check_derived_names`; an expression is none, or columns read each other.
     """
-    check_derived_names(subject, derive, roles)
+    check_derived_names(subject, derive, roles, declaration)
     expressions = {
-        name: parse_expression(subject, f"derive[{name!r}]", text) for name, text in derive.items()
+        name: parse_expression(subject, f"{declaration}[{name!r}]", text) for name, text in derive.items()
     }
     operands = {
         name: [other for other in derive if other != name and other in expression.columns]
@@ -137,7 +141,7 @@ def parse_derivations(
     except CycleError as error:
         columns = ", ".join(dict.fromkeys(error.args[1]))
         raise PipelineError(
-            subject, f"derive: {columns} read each other; one of them has to come from the source alone"
+            subject, f"{declaration}: {columns} read each other; one of them has to do without the others"
         ) from error
     has_readers_first = any(
         position < list(derive).index(operand)

@@ -4,7 +4,7 @@ A frozen declaration that knows no engine and no table. All checks that need no 
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime, timedelta, tzinfo
 from typing import Any, Literal
 
@@ -67,6 +67,14 @@ class Pipeline:
         allowed_lateness: how long after its end a window still accepts elements.
         select: result column → aggregate; or, instead of it, functions of your own: `process`, `reduce`,
             `aggregate`.
+        results: published column → expression on the results of a firing, its key and its window's bounds,
+            ``{"share": "delayed / flights"}``, that may read columns of `results` declared before it; null
+            where it fails. Here ``/`` of two whole numbers is a fraction, and ``//`` a whole number. Nothing
+            parked depends on it, so it may change at any time: rows published before get it by ``slackwater
+            publish NAME --results``.
+        hidden: results that are not published: helpers of `results` and `having`. `panes` have them.
+        having: a condition on the same columns, ``flights >= 5``. A window that doesn't meet it is not
+            published; it is published when late rows lift it over, and withdrawn the other way round.
         process: a `KeyedProcessFunction` with state and timers of its own, instead of a window; its attribute
             `states` may hold the descriptors of its states: one with a SQL type has a column of
             `keyed_state`. Or a function of windows, a `ProcessWindowFunction` or `WindowFunction`, of all
@@ -134,6 +142,9 @@ class Pipeline:
     start: str | date | datetime
     window: WindowAssigner | None = None
     select: Mapping[str, Aggregate] = field(default_factory=dict)
+    results: Mapping[str, str] = field(default_factory=dict)
+    hidden: Sequence[str] = ()
+    having: str | None = None
     process: ProcessFunction | None = None
     reduce: ReduceFunction | Callable[[Any, Any], Any] | None = None
     aggregate: AggregateFunction | None = None
@@ -171,6 +182,8 @@ class Pipeline:
     keys: tuple[str, ...] = field(init=False, repr=False, compare=False)
     derivations: tuple[tuple[str, Expression], ...] = field(init=False, repr=False, compare=False)
     condition: Expression | None = field(init=False, repr=False, compare=False)
+    computed_results: tuple[tuple[str, Expression], ...] = field(init=False, repr=False, compare=False)
+    publishing_condition: Expression | None = field(init=False, repr=False, compare=False)
     output_columns: tuple[TypedColumn, ...] = field(init=False, repr=False, compare=False)
     side_columns: Mapping[str, tuple[TypedColumn, ...]] = field(init=False, repr=False, compare=False)
 
@@ -199,6 +212,16 @@ class Pipeline:
         set_(self, "distinct_by", checks.checked_distinct_columns(self._subject, self.distinct_by))
         condition = None if self.where is None else parse_condition(self._subject, self.where)
         set_(self, "condition", condition)
+        set_(self, "results", dict(self.results))
+        set_(self, "hidden", checks.checked_hidden_columns(self._subject, self.hidden))
+        computed_results = parse_derivations(self._subject, self.results, (), "results")
+        computed_results = tuple(
+            (name, replace(item, makes_fractions=True)) for name, item in computed_results
+        )
+        set_(self, "computed_results", computed_results)
+        having = None if self.having is None else parse_condition(self._subject, self.having, "having")
+        having = None if having is None else replace(having, makes_fractions=True)
+        set_(self, "publishing_condition", having)
         zone = checks.check_timezone(self._subject, self.timezone)
         start = checks.start_in_utc(self._subject, self.start, zone)
         set_(self, "start", start)
@@ -298,8 +321,13 @@ class Pipeline:
         return self.trigger if self.trigger is not None else self.windows.get_default_trigger()
 
     @property
-    def results(self) -> tuple[str, ...]:
+    def pane_results(self) -> tuple[str, ...]:
+        """The results of a firing, as `panes` have them."""
         return (*self.select, *(name for name, _ in self.output_columns if name not in self.keys))
+
+    @property
+    def published_results(self) -> tuple[str, ...]:
+        return (*(name for name in self.pane_results if name not in self.hidden), *self.results)
 
     @property
     def purges(self) -> bool:
@@ -320,8 +348,9 @@ class Pipeline:
         for name in ("keep_history", "distinct_by", "max_behind"):
             if declarations[name] is None:
                 del declarations[name]
-        if not self.derive:
-            del declarations["derive"]
+        for name in ("derive", "results", "hidden", "having"):
+            if not declarations[name]:
+                del declarations[name]
         if self.timezone == "UTC":
             del declarations["timezone"]
         window_class = own_window_class_of(self)
@@ -421,18 +450,19 @@ class Pipeline:
                 f"key_by is {self.key_by!r}; it is one column or several different ones, or None",
             )
         checks.check_aggregates(self._subject, self.select)
-        if self.output is not None and not self.results:
+        if self.output is not None and not self.pane_results:
             raise PipelineError(
                 self._subject, f"output {self.output!r} has keys alone; name at least one result"
             )
         checks.check_keys(self._subject, self.keys)
         windows = declared_columns(self)
         taken_names = [*self.keys, *windows, *names_taken(self)]
-        checks.check_column_names(self._subject, [*taken_names, *self.results])
+        checks.check_column_names(self._subject, [*taken_names, *self.pane_results, *self.results])
+        checks.check_hidden_columns(self._subject, self.hidden, self.pane_results, self.published_results)
         for columns in self.side_columns.values():
             names = [name for name, _ in columns if name not in self.keys]
             checks.check_column_names(self._subject, [*taken_names, *names])
-        self._check_expectations({*self.keys, *windows, *self.results})
+        self._check_expectations({*self.keys, *windows, *self.pane_results, *self.results})
 
     def _check_expectations(self, pane_columns: Set[str]) -> None:
         has_late_rows = self.window is not None and self.window.is_event_time

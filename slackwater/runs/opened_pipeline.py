@@ -213,6 +213,16 @@ class OpenedPipeline:
         taken_back = take_back_tables(self.warehouse, self.name, self.pipeline.side_columns)
         return Rebuild(self.name, self.tables, self.roll_forward, taken_back=tuple(taken_back))
 
+    def compute_results(self) -> LedgerRow | None:
+        """Bring all that is published to the results and the condition that are declared now; None where it
+        is. Raises as `runner`; NoRuns: nothing has run yet.
+        """
+        self.warehouse.stored_tables(self.name, self.pipeline.side_columns)
+        _, shape = checked_sources(self.warehouse, self.pipeline)
+        tables = self.warehouse.tables(self.name, shape).ensure()
+        roll_forward = RollForward.from_stored(self.pipeline, tables, self._portion_tasks())
+        return Rebuild(self.name, tables, roll_forward).compute_results()
+
     def maintenance(self) -> Maintenance:
         delivered_seq = self.delivery().delivered_seq if self.pipeline.sinks else None
         return Maintenance(self.pipeline, self.tables, self.roll_forward, delivered_seq)

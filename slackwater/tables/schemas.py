@@ -216,7 +216,8 @@ class Shape:
 
     Attributes:
         keys: the key columns.
-        results: the result columns.
+        results: the result columns of panes.
+        published: those of `published` and `corrections`; None: the same.
         parts: the accumulator columns, `<result>__<part>`.
         source: all columns of the source.
         states: the columns of declared state with a SQL type, `<state>__value`.
@@ -236,6 +237,7 @@ class Shape:
     sides: tuple[tuple[str, Columns], ...] = ()
     windows: Columns | None = None
     stored: tuple[tuple[str, Columns], ...] = ()
+    published: Columns | None = None
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -257,13 +259,15 @@ def staged_tables(shape: Shape) -> tuple[str, ...]:
 
 def table_columns(shape: Shape) -> dict[str, Columns]:
     """The columns of every table of a pipeline of this `shape`."""
-    result = pa.struct([pa.field(name, kind) for name, kind in shape.results])
+    published_results = shape.results if shape.published is None else shape.published
+    result = pa.struct([pa.field(name, kind) for name, kind in published_results])
     window = [*WINDOW.fields, *(pa.field(name, kind) for name, kind in shape.windows or ())]
     types = {**_TYPES, "result": result, "windows": pa.list_(pa.struct(window))}
     reserved_names = {*(name.lower() for name in shape.key_names), *LATE_EVENT_NAMES}
     source = tuple(column for column in shape.source if column[0].lower() not in reserved_names)
 
     shape_columns = {"KEYS": shape.keys, "WINDOWS": shape.windows or (), "RESULTS": shape.results}
+    published_columns = {"RESULTS": published_results}
 
     def with_own(table: str, others: Mapping[str, Columns]) -> Columns:
         return _expand_columns(table, {**shape_columns, **others}, types)
@@ -281,8 +285,8 @@ def table_columns(shape: Shape) -> dict[str, Columns]:
         "panes": with_own(PANES, {}),
         "late_events": with_own(LATE_EVENTS, {"SOURCE": source}),
         "quarantine": QUARANTINE,
-        "published": with_own(PUBLISHED, {}),
-        "corrections": with_own(CORRECTIONS, {}),
+        "published": with_own(PUBLISHED, published_columns),
+        "corrections": with_own(CORRECTIONS, published_columns),
         "validations": VALIDATIONS,
         "overrides": OVERRIDES,
         **{side_table(tag): with_own(SIDE_OUTPUT, {"SIDE": columns}) for tag, columns in shape.sides},

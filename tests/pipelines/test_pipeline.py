@@ -75,7 +75,9 @@ class TestWhatIsAccepted:
     def test_a_process_function_instead_of_windows(self) -> None:
         pipeline = declare(**KEYED_PROCESS, side_outputs={"odd": "n long"})
         assert (
-            pipeline.keyed_process is pipeline.process and pipeline.results == ("n",) and not pipeline.purges
+            pipeline.keyed_process is pipeline.process
+            and pipeline.pane_results == ("n",)
+            and not pipeline.purges
         )
         assert declare().keyed_process is None
 
@@ -86,7 +88,7 @@ class TestWhatIsAccepted:
                 "output": "origin STRING, n long,\n price: decimal(10, 2), xs array<array<int>>",
             }
         )
-        assert pipeline.results == ("n", "price", "xs")
+        assert pipeline.pane_results == ("n", "price", "xs")
         assert pipeline.output_columns == (
             ("origin", "string"),
             ("n", "long"),
@@ -103,8 +105,8 @@ class TestWhatIsAccepted:
 
     @pytest.mark.parametrize("fold", [{"reduce": max}, {"aggregate": AggregateFunction()}])
     def test_a_fold_alone_or_with_a_function_of_its_value(self, fold: dict[str, Any]) -> None:
-        assert declare(**{**OWN_FUNCTION, **fold, "process": None}).results == ("n",)
-        assert declare(**{**OWN_FUNCTION, **fold}).results == ("n",)
+        assert declare(**{**OWN_FUNCTION, **fold, "process": None}).pane_results == ("n",)
+        assert declare(**{**OWN_FUNCTION, **fold}).pane_results == ("n",)
 
     def test_one_key_column_or_several(self) -> None:
         assert declare().keys == ("origin",)

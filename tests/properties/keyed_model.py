@@ -172,7 +172,7 @@ class _Key:
         names = list(SELECT) if self.pipeline.select else [name for name, _ in self.pipeline.output_columns]
         results = row_of(value, names)
         place = (key, *bounds(window), self.firings[window], self.ordinal, kind)
-        shown = tuple(results[name] for name in self.pipeline.results)
+        shown = tuple(results[name] for name in self.pipeline.pane_results)
         self.result.panes[
             repr((*place, *shown, self.elements[window], self.shown_watermark, tick_end, cause))
         ] += 1
@@ -201,7 +201,7 @@ class _Key:
         if self.firing is not None and self.ordinal == 0 and self.firings[window] > 1 and replaces:
             _, tick_end, cause = self.firing
             place = (key, *bounds(window), self.firings[window], 0, "withdrawn")
-            nothing = (None,) * len(self.pipeline.results)
+            nothing = (None,) * len(self.pipeline.pane_results)
             facts = (self.elements[window], self.shown_watermark, tick_end, cause)
             self.result.panes[repr((*place, *nothing, *facts))] += 1
         self.firing = None
@@ -215,7 +215,7 @@ class _Key:
         for window in absorbed:
             fired = self.firings.pop(window, 0)
             if fired and not self.pipeline.purges:
-                nothing = (None,) * len(self.pipeline.results)
+                nothing = (None,) * len(self.pipeline.pane_results)
                 place = (key, *bounds(window), fired + 1, 0, "withdrawn")
                 self.result.panes[repr((*place, *nothing, 0, self.shown_watermark, None, self.now))] += 1
         self.elements[result] = elements

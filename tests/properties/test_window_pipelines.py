@@ -184,7 +184,7 @@ def check_against_core(pipeline: Pipeline, ours: Replayed | type, theirs: Expect
 
 def pane_of(row: dict[str, Any], pipeline: Pipeline) -> str:
     place = (row["key"], row["window_start"], row["window_end"], row["firing"], row["ordinal"], row["kind"])
-    results = tuple(row[name] for name in pipeline.results)
+    results = tuple(row[name] for name in pipeline.pane_results)
     return repr((*place, *results, row["elements"], row["watermark"], row["tick_end"], row["cause_arrival"]))
 
 

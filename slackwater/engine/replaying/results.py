@@ -19,6 +19,7 @@ from slackwater.engine.replaying.pane_metrics import (
     pane_metrics,
     reason_counts,
 )
+from slackwater.engine.replaying.published_form import PublishedForm
 from slackwater.engine.replaying.replay import Outcome, Replay
 from slackwater.engine.rows.columns_read import ARRIVAL
 from slackwater.engine.transport.process_memory import peak_kb
@@ -116,8 +117,10 @@ def hand_over(
     are written as a file of the table, and only its description goes.
     """
     if name == "panes" and replay.expectations:
-        columns = pa.schema([schema.field(column) for column in columns_measured(replay.expectations)])
-        yield mark_table(_METRICS, pane_metrics(replay.expectations, conform(rows, columns)))
+        form = PublishedForm.of(replay.pipeline)
+        names = form.stored_columns(columns_measured(replay.expectations), schema.names)
+        panes = form.apply(conform(rows, pa.schema([schema.field(name) for name in names])))
+        yield mark_table(_METRICS, pane_metrics(replay.expectations, panes))
     elif name == "late_events" and is_mark_ahead(replay.timeline, replay.pipeline.allowed_lateness_ms):
         late_by_mark = RowsLateByMark.of(rows, replay.pipeline.allowed_lateness_ms)
         if late_by_mark is not None:

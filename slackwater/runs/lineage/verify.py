@@ -265,7 +265,9 @@ class Verifier:
         pipeline = self.pipeline
         if pipeline.select and recorded["select"]:
             pipeline = as_declared(pipeline, recorded)
-        meaning = [item for item in differences(recorded, pipeline.describe()) if item.kind != "free"]
+        # What is published of panes is no part of a run.
+        settings = differences(recorded, pipeline.describe())
+        meaning = [item for item in settings if item.kind not in ("free", "published")]
         if meaning:
             raise self._declared_otherwise(row, "".join(f"\n  {item}" for item in meaning))
         today = [item for item in differences(recorded, self.pipeline.describe()) if item.kind != "free"]

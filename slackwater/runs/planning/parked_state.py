@@ -150,7 +150,8 @@ def sentences_on_changes(
     if owner is None or not changes:
         return ()
     open_windows = _open_windows(inputs, owner)
-    sentences = [f"{change}: {_meaning(change, open_windows)}" for change in changes]
+    name = inputs.pipeline.name
+    sentences = [f"{change}: {_meaning(change, name, open_windows)}" for change in changes]
     if any(_can_be_restated(change) for change in changes):
         sentences.append(_restatements(inputs, open_windows))
     return tuple(sentences)
@@ -160,7 +161,7 @@ def _can_be_restated(change: Difference) -> bool:
     return change.path in ("where", "output") or change.adds_result
 
 
-def _meaning(change: Difference, open_windows: _OpenWindows) -> str:
+def _meaning(change: Difference, pipeline: str, open_windows: _OpenWindows) -> str:
     count = open_windows.count
     windows = f"the {count:,} window{'' if count == 1 else 's'} that {'is' if count == 1 else 'are'} open now"
     if change.adds_result:
@@ -173,6 +174,8 @@ def _meaning(change: Difference, open_windows: _OpenWindows) -> str:
             f"stays, and is null in new rows. What {windows} emit is up to the function, which finds there "
             "what was parked"
         )
+    if change.kind == "published":
+        return f"of what is published from here on; of all by `slackwater publish {pipeline} --results`"
     if change.path == "where":
         return f"from here on; {windows} hold what the condition of before has let in"
     return "from here on"

@@ -87,6 +87,7 @@ def changes_of_runs(window: Sequence[str], results: Sequence[str], cause: str | 
             SELECT panes.*,
                 row_number() OVER (PARTITION BY {column_list(content)} ORDER BY {RUN}, ordinal) AS {_COPY}
             FROM log panes SEMI JOIN touched ON {is_same_row(element, "panes", "touched")}
+            WHERE panes.kind <> 'withdrawn'
         ),
         before AS (
             SELECT standing.*,

@@ -27,7 +27,7 @@ Arrow tables in, Arrow tables out: nothing here reads a table or knows the ledge
 queries.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from enum import Enum
 
@@ -35,6 +35,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slackwater.engine.replaying.published_form import PublishedForm
 from slackwater.runs.publishing.correction_sql import (
     BEFORE,
     RUN,
@@ -65,12 +66,14 @@ class Identity(Enum):
 
 @dataclass(frozen=True)
 class Publication:
-    """Computes the rows of `corrections` and `published` of one pipeline from its panes. The results of
-    `shape` are all that the pipeline has ever had; `identity` says which rows replace each other.
+    """Computes the rows of `corrections` and `published` of one pipeline from its panes in their published
+    `form`. The results of `shape` are all that the pipeline has ever published; `identity` says which rows
+    replace each other.
     """
 
     shape: Shape
     identity: Identity
+    form: PublishedForm = field(default_factory=PublishedForm)
 
     def changes(
         self, log: pa.Table, touched_panes: pa.Table, published_rows: pa.Table, cause: str | None

@@ -112,7 +112,7 @@ class Delivery:
     def _results(self) -> tuple[tuple[str, pa.DataType], ...]:
         """The results that rows of `published` have: the declared ones, then the ones removed since."""
         stored_types = dict(results_of(self.tables[CORRECTIONS].schema))
-        declared_names = [name for name in self.pipeline.results if name in stored_types]
+        declared_names = [name for name in self.pipeline.published_results if name in stored_types]
         return tuple((name, stored_types[name]) for name in dict.fromkeys([*declared_names, *stored_types]))
 
     def sinks_named(self, name: str | None) -> Sequence[Sink]:

@@ -150,12 +150,13 @@ class PaneChanges:
         known_files = folder.files(Within.only("run_id", row.run_id), table=folder.newest_known())
         if "panes" not in row.files or not set(row.files["panes"]) <= set(known_files.paths):
             return self._panes_of(run_ids)
-        return _Panes(replace(known_files, dictionary_columns=("kind",)), run_ids)
+        return _Panes(replace(known_files, dictionary_columns=("kind",)), run_ids, self.publication)
 
     def _panes_of(self, run_ids: pa.Array) -> "_Panes":
         bounds = pc.min_max(run_ids).as_py()
         within = Within("run_id", bounds["min"] or "", bounds["max"] or "")
-        return _Panes(replace(self.tables["panes"].files(within), dictionary_columns=("kind",)), run_ids)
+        files = replace(self.tables["panes"].files(within), dictionary_columns=("kind",))
+        return _Panes(files, run_ids, self.publication)
 
     def _published_rows(self) -> "_PublishedRows":
         uniqueness = Uniqueness(self.tables, self.publication, self.portion_rows)
@@ -283,30 +284,36 @@ class _PublishedRows:
 
 @dataclass(frozen=True)
 class _Panes:
-    """The panes of some runs, which are given by their ids as texts, with the position `RUN` 0."""
+    """The panes of some runs, which are given by their ids as texts, in their published form, with the
+    position `RUN` 0.
+    """
 
     files: StoredFiles
     run_ids: pa.Array
+    publication: Publication
 
     def read(self, portion: Portion, columns: list[str] | None = None) -> pa.Table:
         files = portion.files_among(self.files)
-        return _at_0(files.read(columns or files.schema.names, self._where(portion, files)))
+        stored_names = files.schema.names
+        if columns is not None:
+            stored_names = self.publication.form.stored_columns(columns, stored_names)
+        return self._in_form(files.read(stored_names, self._where(portion, files)))
 
     def scan(self, portion: Portion, where: pc.Expression, most: int) -> Iterator[pa.Table]:
         files = portion.files_among(self.files)
-        return map(_at_0, files.scan(files.schema.names, self._where(portion, files) & where, most))
+        return map(self._in_form, files.scan(files.schema.names, self._where(portion, files) & where, most))
 
     def empty(self) -> pa.Table:
-        return _at_0(self.files.read_schema.empty_table())
+        return self._in_form(self.files.read_schema.empty_table())
+
+    def _in_form(self, panes: pa.Table) -> pa.Table:
+        published_panes = self.publication.form.apply(panes, self.publication.shape.results)
+        return published_panes.append_column(RUN, repeat_value(0, panes.num_rows, pa.int64()))
 
     def _where(self, portion: Portion, files: StoredFiles) -> pc.Expression:
         if files.have_only("run_id", self.run_ids):
             return portion.where
         return pc.field("run_id").isin(self.run_ids) & portion.where
-
-
-def _at_0(panes: pa.Table) -> pa.Table:
-    return panes.append_column(RUN, repeat_value(0, panes.num_rows, pa.int64()))
 
 
 def _is_within(name: str, panes: pa.Table) -> pc.Expression:

@@ -147,14 +147,22 @@ class Rebuild:
         folder.commit_files(files_written, files, table)
         return 1
 
-    def _correct_by_panes(self) -> LedgerRow | None:
+    def compute_results(self) -> LedgerRow | None:
+        """Compute the results and the condition of all that is published anew, as they are declared now.
+        Returns the ledger row by which `published` was corrected; None where it agreed. Raises as `run`.
+        """
+        with only_upkeep(self.pipeline, AttemptsWriter(self.tables["attempts"]), self.clock):
+            self.roll_forward.finish()
+            return self._correct_by_panes(of_results=True)
+
+    def _correct_by_panes(self, *, of_results: bool = False) -> LedgerRow | None:
         """Correct `published` in every window where the panes disagree; None where all agree."""
         ledger = self.tables.ledger_writer
         head = ledger.head()
         if head is None:
             return None
         owner = ledger.snapshot_owner(head)
-        row = rebuild_row(head, owner, ledger.start_of(head))
+        row = rebuild_row(head, owner, ledger.start_of(head), of_results=of_results)
         if not self.roll_forward.would_change(replace(row, seq=head.seq + 1)):
             return None
         [new_head] = ledger.commit(MAIN, head.seq, [row], self.clock)

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import pyarrow.compute as pc
 from deltalake import Transaction
 
+from slackwater.engine.replaying.published_form import PublishedForm
 from slackwater.engine.transport.job_names import jobs_called
 from slackwater.pipelines import Pipeline
 from slackwater.pipelines.window_columns import declared_columns, own_window_class_of
@@ -107,7 +108,8 @@ class RollForward:
         if pipeline.keyed_process is not None:
             identity = Identity.RUN
         results = results_of(tables[CORRECTIONS].schema)
-        publication = Publication(tables.shape(replace(shape, results=results)), identity)
+        shape = tables.shape(replace(shape, results=results, published=None))
+        publication = Publication(shape, identity, PublishedForm.of(pipeline))
         return cls(tables, publication, tasks=tasks)
 
     @classmethod

@@ -20,7 +20,7 @@ from slackwater.runs.staging.columns_in_use import aggregate_of, columns_in_use,
 from slackwater.runs.staging.slices import iso
 from slackwater.tables.errors import new_lineage
 
-Kind = Literal["free", "converted", "from here on", "at a tick boundary", "refused", "lasting"]
+Kind = Literal["free", "published", "converted", "from here on", "at a tick boundary", "refused", "lasting"]
 
 # What a change of each setting of `Pipeline` means; of two paths that match, the longer one counts. A setting
 # that has no entry is refused. A change "from here on" is about results and derived columns that come and go:
@@ -33,6 +33,8 @@ RULES: Mapping[str, Kind] = {
     **dict.fromkeys(("expect", "start", "timezone", "schedule", "slice", "max_catch_up", "settle"), "free"),
     **dict.fromkeys(("approve_warnings", "keep_snapshots", "keep_snapshot_every", "keep_history"), "free"),
     **dict.fromkeys(("sinks", "on", "health"), "free"),
+    # These change neither state nor panes, only what is published of these.
+    **dict.fromkeys(("results", "hidden", "having"), "published"),
     **dict.fromkeys(("allowed_lateness", "max_ahead", "max_behind", "stragglers", "where"), "converted"),
     # These change no parked state, only what a run computes from its elements.
     **dict.fromkeys(("late_refires", "on_error", "pickled_state"), "converted"),
@@ -188,8 +190,8 @@ def added_results(before: Mapping[str, Any], after: Mapping[str, Any]) -> frozen
 
 def as_declared(pipeline: Pipeline, recorded: Mapping[str, Any]) -> Pipeline:
     """`pipeline` with the results, derived columns and condition of a recorded description, and the columns
-    that its sources derived and shared. Expectations, which may name other results, are left out: a replay
-    asks none.
+    that its sources derived and shared. Expectations and what is published, which may name other results,
+    are left out: a replay asks none.
     """
     select = {
         name: aggregate_of(values) for name, values in _in_order_of(pipeline.select, recorded["select"])
@@ -198,7 +200,9 @@ def as_declared(pipeline: Pipeline, recorded: Mapping[str, Any]) -> Pipeline:
     recorded_sources = described_sources(recorded)
     if len(sources) == len(recorded_sources):
         sources = tuple(map(_source_as_declared, sources, recorded_sources))
-    return replace(pipeline, source=sources, select=select, where=recorded["where"], derive=derive, expect=())
+    unpublished: dict[str, Any] = {"results": {}, "hidden": (), "having": None, "expect": ()}
+    declared_then = {"source": sources, "select": select, "where": recorded["where"], "derive": derive}
+    return replace(pipeline, **declared_then, **unpublished)
 
 
 def _source_as_declared(source: Source, recorded: Mapping[str, Any]) -> Source:

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.engine.replaying.pane_metrics import broken_condition
+from slackwater.engine.replaying.published_form import PublishedForm
 from slackwater.engine.replaying.replay import Outcome
 from slackwater.pipelines import Expectation, Pipeline
 from slackwater.readable import count_text, range_text
@@ -42,11 +43,12 @@ _BATCH_ROWS = 100_000
 
 @dataclass(frozen=True)
 class BrokenPanes:
-    """The panes of one run that break expectations."""
+    """The panes of one run that break expectations, in their published `form`."""
 
     tables: Tables
     shape: Shape
     run_id: str
+    form: PublishedForm
 
     def judge(self, expectations: Sequence[Expectation], checks: Sequence[Check]) -> list[Check]:
         """`checks`, in which failed `expectations` name the breaking panes, without accepted windows."""
@@ -78,8 +80,9 @@ class BrokenPanes:
     def _broken(self, item: Expectation, files: StoredFiles, run_id: str) -> pa.Table:
         columns = list(dict.fromkeys([*self._identity, "kind", item.column]))
         parts = []
-        for panes in files.scan(columns, pc.field("run_id") == run_id, _BATCH_ROWS):
-            column = quoted(item.column)
+        stored_names = self.form.stored_columns(columns, files.schema.names)
+        for stored_panes in files.scan(stored_names, pc.field("run_id") == run_id, _BATCH_ROWS):
+            panes, column = self.form.apply(stored_panes), quoted(item.column)
             condition, parameters = broken_condition(item, column, panes.schema.field(item.column).type)
             names = ", ".join(map(quoted, self._identity))
             parts.append(
@@ -91,7 +94,7 @@ class BrokenPanes:
                 )
             )
         if not parts:
-            schema = self.tables["panes"].schema
+            schema = self.form.apply(self.tables["panes"].schema.empty_table()).schema
             fields = [schema.field(name) for name in self._identity]
             return pa.schema([*fields, schema.field(item.column).with_name("broken_value")]).empty_table()
         return pa.concat_tables(parts)
@@ -155,9 +158,14 @@ def checks_of_run(
     scan, outcome = replayed_slice.scan, replayed_slice.outcome
     before, after = replayed_slice.before, replayed_slice.after
     open_before = 0 if parent.owner is None else parent.owner.windows_open
+    form = PublishedForm.of(pipeline)
     checks = [
         *check_input(pipeline, tables.ledger, parent, scan=scan, after=after, counts=outcome.counts),
-        *validation.check_panes(pipeline.pane_expectations, tables["panes"].schema, outcome.pane_metrics),
+        *validation.check_panes(
+            pipeline.pane_expectations,
+            form.schema(pipeline, tables["panes"].schema),
+            outcome.pane_metrics,
+        ),
         *check_suites(pipeline.suites, rows_to_publish),
         validation.check_conservation(outcome.counts),
         validation.check_life_cycles(outcome.counts, open_before),
@@ -174,7 +182,7 @@ def checks_of_run(
         *odd_input(outcome, after, scan.to_ms),
         *check_stragglers(pipeline, tables.ledger, parent.row, parent.owner, scan),
     ]
-    broken_panes = BrokenPanes(tables, rows_to_publish.shape, rows_to_publish.run_id)
+    broken_panes = BrokenPanes(tables, rows_to_publish.shape, rows_to_publish.run_id, form)
     return broken_panes.judge(pipeline.pane_expectations, checks)
 
 

@@ -13,6 +13,7 @@ from slackwater.engine.aggregates import bind_select, names_of_parts
 from slackwater.engine.expressions import bind_condition
 from slackwater.engine.operator.elements import element_class
 from slackwater.engine.operator.emitted_rows import output_of, side_outputs_of
+from slackwater.engine.replaying.published_form import PublishedForm
 from slackwater.engine.replaying.snapshot_codecs import state_columns
 from slackwater.engine.rows.columns_read import (
     ADDED_COLUMNS,
@@ -127,20 +128,27 @@ def shape_of(pipeline: Pipeline, source: pa.Schema) -> Shape:
     aggregates = bind_select(pipeline, types)
     element_class(pipeline, columns)
     own_window_class = own_window_class_of(pipeline)
+    windows = None if own_window_class is None else WindowColumns(own_window_class).own_columns
+    keys = tuple((name, types[name]) for name in pipeline.keys)
+    results = (
+        *((name, aggregate.result_type) for name, aggregate in aggregates.items()),
+        *output_of(pipeline).results,
+    )
+    bounds = (("window_start", TIME), ("window_end", TIME))
+    panes = pa.schema([*keys, *bounds, *(windows or ()), *results])
+    published_panes = PublishedForm.of(pipeline).schema(pipeline, panes)
     shape = Shape(
-        keys=tuple((name, types[name]) for name in pipeline.keys),
-        results=(
-            *((name, aggregate.result_type) for name, aggregate in aggregates.items()),
-            *output_of(pipeline).results,
-        ),
+        keys=keys,
+        results=results,
         # Under an evictor a window parks its elements instead of partial aggregates.
         parts=names_of_parts(aggregates) if pipeline.evictor is None else (),
         source=tuple((field.name, _plain(field.type)) for field in source),
         states=state_columns(pipeline, Keys.of(pipeline, columns)),
         sides=tuple((tag, side.results) for tag, side in side_outputs_of(pipeline).items()),
-        windows=None if own_window_class is None else WindowColumns(own_window_class).own_columns,
+        windows=windows,
+        published=tuple((name, published_panes.field(name).type) for name in pipeline.published_results),
     )
-    check_types(pipeline.pane_expectations, dict((*shape.keys, *(shape.windows or ()), *shape.results)))
+    check_types(pipeline.pane_expectations, {field.name: field.type for field in published_panes})
     return shape
 
 

@@ -11,10 +11,10 @@ A check for each expectation is the result; what the library raises is a failed 
 import json
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from hashlib import sha256
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.engine.replaying.pane_metrics import SAMPLES
+from slackwater.engine.replaying.published_form import PublishedForm
 from slackwater.errors import SlackwaterError
 from slackwater.pipelines import Pipeline
 from slackwater.pipelines.suites import Suite, ephemeral_context, library, short_text
@@ -75,7 +76,8 @@ class RowsToPublish:
     @cached_property
     def table(self) -> pa.Table:
         where = pc.field("run_id") == self.run_id
-        return query(self._sql("panes", '"'), panes=self._files.read(self._files.read_schema.names, where))
+        panes = self._in_form(self._files.read(self._files.read_schema.names, where))
+        return query(self._sql("panes", '"'), panes=panes)
 
     def pandas(self) -> "pd.DataFrame":
         return frame_of_pandas(self.table)
@@ -85,7 +87,24 @@ class RowsToPublish:
 
         spark = session(f"slackwater validate {self.pipeline.name}")
         panes = spark.read.format("delta").load(self.panes.uri)
-        return spark.sql(self._sql("{panes}", "`"), panes=panes.where(panes["run_id"] == self.run_id))
+        panes = panes.where(panes["run_id"] == self.run_id)
+        in_form = self._in_form
+        if self.pipeline.results or self.pipeline.having is not None:
+            from pyspark.sql.pandas.types import from_arrow_schema
+
+            stored = self._files.read_schema
+            schema = in_form(stored.empty_table()).schema
+
+            def batches_in_form(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+                for batch in batches:
+                    yield from in_form(pa.Table.from_batches([batch])).cast(schema).to_batches()
+
+            panes = panes.select(*stored.names).mapInArrow(batches_in_form, from_arrow_schema(schema))
+        return spark.sql(self._sql("{panes}", "`"), panes=panes)
+
+    @property
+    def _in_form(self) -> Callable[[pa.Table], pa.Table]:
+        return partial(PublishedForm.of(self.pipeline).apply, results=self.shape.published or ())
 
     def _sql(self, panes: str, quote: str) -> str:
         """SQL of DuckDB and of Spark for the rows, from the panes of the run."""
@@ -96,7 +115,7 @@ class RowsToPublish:
         values = {"window_date": _DAY}
         values |= {
             name: f"CASE WHEN isnan({quoted(name)}) THEN NULL ELSE {quoted(name)} END"
-            for name, kind in self.shape.results
+            for name, kind in self.shape.published or self.shape.results
             if pa.types.is_floating(kind)
         }
         columns = ", ".join(

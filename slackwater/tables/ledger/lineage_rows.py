@@ -27,6 +27,7 @@ from slackwater.tables.ledger.spans import Spans, concatenation, since, up_to
 
 _REDRIVE = "redrive"
 _REBUILD = "rebuild"
+_RESULTS = "results"
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
 
@@ -103,16 +104,19 @@ def restore_row(main: LedgerRow, to: LedgerRow, owner: LedgerRow | None, start: 
     return _row(RowKind.RESTORE, main, to.live, owner, start)
 
 
-def rebuild_row(main: LedgerRow, owner: LedgerRow | None, start: datetime) -> LedgerRow:
+def rebuild_row(
+    main: LedgerRow, owner: LedgerRow | None, start: datetime, *, of_results: bool = False
+) -> LedgerRow:
     """A publish row with the same live runs: rolling it forward compares `published` with all live panes.
-    Arguments as for `restore_row`.
+    Arguments as for `restore_row`; `of_results`: because `results` and `having` are declared otherwise.
     """
     row = _row(RowKind.PUBLISH, main, main.live, owner, start)
-    return replace(row, run_id=_run_id(_REBUILD), verdict="rebuilt from panes")
+    run_id, verdict = (_RESULTS, "results anew") if of_results else (_REBUILD, "rebuilt from panes")
+    return replace(row, run_id=_run_id(run_id), verdict=verdict)
 
 
 def is_rebuild(row: LedgerRow) -> bool:
-    return row.kind == RowKind.PUBLISH and row.run_id.startswith(f"{_REBUILD}-")
+    return row.kind == RowKind.PUBLISH and row.run_id.startswith((f"{_REBUILD}-", f"{_RESULTS}-"))
 
 
 def erase_row(
@@ -143,7 +147,8 @@ def cause_of(row: LedgerRow) -> str | None:
     change none.
     """
     if row.kind == RowKind.PUBLISH:
-        return "redrive" if row.run_id.startswith(f"{_REDRIVE}-") else "restatement"
+        causes = (cause for cause in (_REDRIVE, _RESULTS) if row.run_id.startswith(f"{cause}-"))
+        return next(causes, "restatement")
     return "restore" if row.kind == RowKind.RESTORE else None
 
 

@@ -4,6 +4,7 @@ from slackwater.runs.staging.evolution import RULES
 
 MEANINGS = {
     "free": "nothing that is parked depends on them",
+    "published": "only what is published: from here on, or of all by `slackwater publish NAME --results`",
     "converted": "what is parked is converted, and the change is noted among the run's checks",
     "from here on": "results come and go, and keep their definition: [a pipeline grows](grow.md)",
     "at a tick boundary": "only where a tick of both lengths ends",

@@ -127,7 +127,7 @@ COLUMNS = {
         "seq": "ledger row that brought the change",
         "run_id": "run whose firing it is",
         "op": "`insert`, `update` or `withdraw`",
-        "cause": "`first`, `late`, `merge`, `restatement`, `restore` or `redrive`",
+        "cause": "`first`, `late`, `merge`, `restatement`, `restore`, `redrive` or `results`",
         "old": "results before; null for an insert",
         "new": "results after; null for a withdrawal",
         "at": "when the change was rolled forward",

@@ -57,9 +57,7 @@ def dependencies_of_published(pipeline: Pipeline, columns: Sequence[str]) -> Dep
     )
     own = {**_key_dependencies(pipeline), **times, **day, **results}
     for name, expression in pipeline.computed_results:
-        operands = (
-            item._replace(subtype="TRANSFORMATION") for column in expression.columns for item in own[column]
-        )
+        operands = (_as_transformation(item) for column in expression.columns for item in own[column])
         own[name] = tuple(dict.fromkeys(operands))
     dependencies = _on_source_columns(pipeline, own)
     return {name: items for name, items in dependencies.items() if name not in pipeline.hidden}
@@ -125,6 +123,10 @@ def _each(columns: Iterable[str | None], subtype: str, *, is_masking: bool = Fal
     return tuple(Dependency(name, subtype, is_masking) for name in columns if name is not None)
 
 
+def _as_transformation(dependency: Dependency) -> Dependency:
+    return dependency._replace(subtype="TRANSFORMATION") if dependency.subtype == "IDENTITY" else dependency
+
+
 def _on_source_columns(pipeline: Pipeline, dependencies: Dependencies) -> Dependencies:
     """`dependencies` with each derived column replaced by the columns that it is computed from."""
     expressions = dict(pipeline.derivations)
@@ -134,9 +136,8 @@ def _on_source_columns(pipeline: Pipeline, dependencies: Dependencies) -> Depend
         if expression is None:
             yield dependency
             return
-        subtype = "TRANSFORMATION" if dependency.subtype == "IDENTITY" else dependency.subtype
         for name in expression.columns:
-            yield from underlying(dependency._replace(column=name, subtype=subtype))
+            yield from underlying(_as_transformation(dependency)._replace(column=name))
 
     return {
         name: tuple(dict.fromkeys(source_item for item in items for source_item in underlying(item)))

@@ -28,6 +28,7 @@ ALLOWED_PARTICIPLES = frozenset(
         "expected",
         "failed",
         "fixed",
+        "hidden",
         "kept",
         "observed",
         "passed",

@@ -129,6 +129,18 @@ def test_derived_columns_are_traced_to_the_columns_of_the_source() -> None:
     }
 
 
+def test_computed_results_depend_on_what_their_operands_do() -> None:
+    pipeline = pipeline_of(
+        select={"total": agg.sum("x"), "most": agg.max("y")},
+        results={"share": "total / most", "label": "k || share"},
+        hidden=["most"],
+    )
+    dependencies = dependencies_of_published(pipeline, COLUMNS)
+    assert "most" not in dependencies
+    assert subtypes(dependencies["share"]) == {"x": {"AGGREGATION"}, "y": {"AGGREGATION"}}
+    assert subtypes(dependencies["label"]) == {**subtypes(dependencies["share"]), "k": {"TRANSFORMATION"}}
+
+
 def test_columns_that_tell_duplicates_decide_which_rows_there_are() -> None:
     pipeline = pipeline_of(distinct_by="y", select={"n": agg.count()})
     assert subtypes(dependencies_of_all_rows(pipeline))["y"] == {"FILTER"}

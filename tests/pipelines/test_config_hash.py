@@ -102,6 +102,9 @@ CHANGES: dict[str, list[Any]] = {
         {"flights": agg.mean("x")},
         {"flights": agg.count(), "n": agg.count()},
     ],
+    "results": [{"twice": "flights * 2"}, {"twice": "flights * 3"}, {"more": "flights * 3"}],
+    "hidden": [["flights"], ["m"]],
+    "having": ["flights > 1", "flights > 2"],
     "start": ["2013-01-02"],
     "where": ["n > 3", "n > 4"],
     "distinct_by": ["row", ["row", "n"]],
@@ -163,6 +166,7 @@ CHANGES: dict[str, list[Any]] = {
 
 # What some declarations need beside them, with values that none of them has above.
 NEEDS: dict[str, dict[str, Any]] = {
+    "hidden": {"select": {"flights": agg.count(), "m": agg.max("x"), "o": agg.max("y")}},
     "process": {"select": {}, "output": "n long", "process": Last(1)},
     "aggregate": {"select": {}, "output": "n long", "aggregate": Total(1)},
     "reduce": {"select": {}, "output": "n long", "reduce": max},

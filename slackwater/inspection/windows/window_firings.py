@@ -21,7 +21,7 @@ from slackwater.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.windowing.times import MILLISECOND
 
 # Causes of corrections that say how a run came to count, not what happened in it.
-_CAUSES_OF_LINEAGES = frozenset({"restatement", "restore", "redrive"})
+_CAUSES_OF_LINEAGES = frozenset({"restatement", "restore", "redrive", "results"})
 
 
 class FiringCause(StrEnum):

@@ -200,9 +200,9 @@ def as_declared(pipeline: Pipeline, recorded: Mapping[str, Any]) -> Pipeline:
     recorded_sources = described_sources(recorded)
     if len(sources) == len(recorded_sources):
         sources = tuple(map(_source_as_declared, sources, recorded_sources))
-    unpublished: dict[str, Any] = {"results": {}, "hidden": (), "having": None, "expect": ()}
+    nothing_published: dict[str, Any] = {"results": {}, "hidden": (), "having": None, "expect": ()}
     declared_then = {"source": sources, "select": select, "where": recorded["where"], "derive": derive}
-    return replace(pipeline, **declared_then, **unpublished)
+    return replace(pipeline, **declared_then, **nothing_published)
 
 
 def _source_as_declared(source: Source, recorded: Mapping[str, Any]) -> Source:

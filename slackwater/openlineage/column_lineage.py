@@ -55,11 +55,13 @@ def dependencies_of_published(pipeline: Pipeline, columns: Sequence[str]) -> Dep
         if pipeline.select
         else dict.fromkeys(pipeline.pane_results, _function_dependencies(pipeline, columns))
     )
-    own = {**_key_dependencies(pipeline), **times, **day, **results}
+    published_columns = {**_key_dependencies(pipeline), **times, **day, **results}
     for name, expression in pipeline.computed_results:
-        operands = (_as_transformation(item) for column in expression.columns for item in own[column])
-        own[name] = tuple(dict.fromkeys(operands))
-    dependencies = _on_source_columns(pipeline, own)
+        operands = (
+            _as_transformation(item) for column in expression.columns for item in published_columns[column]
+        )
+        published_columns[name] = tuple(dict.fromkeys(operands))
+    dependencies = _on_source_columns(pipeline, published_columns)
     return {name: items for name, items in dependencies.items() if name not in pipeline.hidden}
 
 

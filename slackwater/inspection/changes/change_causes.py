@@ -155,6 +155,7 @@ class ChangeCauses:
         of its run. Panes of uncommitted runs are left out.
         """
         results = {name for row in self.corrections for name in (row["new"] or row["old"] or {})}
+        results &= set(self.inspection.tables["panes"].schema.names)  # others are computed of these
         columns = ["run_id", *self.windows, "ordinal", "timestamp", *_EMISSION_COLUMNS, *sorted(results)]
         starts = [row["window_start"] for row in self.corrections]
         bounds = []
@@ -218,7 +219,9 @@ def _identity(window: Mapping[str, Any], timestamp: datetime | None) -> tuple[An
 
 
 def _has_values(pane: Mapping[str, Any], values: Mapping[str, Any] | None) -> bool:
-    return values is not None and all(are_equal(pane[name], value) for name, value in values.items())
+    return values is not None and all(
+        are_equal(pane[name], value) for name, value in values.items() if name in pane
+    )
 
 
 def _times(row: Mapping[str, Any]) -> tuple[datetime, datetime]:

@@ -109,6 +109,8 @@ _TIMES_WRITTEN = 3
 
 def reason_of(change: PublishedChange) -> str:
     """`1 row came late, at 2013-01-02 09:31`; `run 5 replaces run 2; source events at version 3, was 1`."""
+    if change.cause == "results":
+        return "`results`, `hidden` or `having` are declared otherwise"
     if not change.is_of_a_run:
         return "; ".join(_clauses_of_lineage(change))
     match change.cause:

@@ -149,10 +149,15 @@ class LineageAsOf:
 
     @cached_property
     def result_columns(self) -> tuple[str, ...]:
-        """The columns of results, also those that are no longer declared."""
+        """The columns of results in panes, also those that are no longer declared."""
         names = self.tables["panes"].schema.names
         engine_columns = {"kind", "elements", "watermark", "tick_end", "cause_arrival"}
         return tuple(name for name in names[names.index("timestamp") + 1 :] if name not in engine_columns)
+
+    @property
+    def published_columns(self) -> tuple[str, ...]:
+        """The columns of results in `published`, also those that are no longer declared."""
+        return tuple(field.name for field in self.tables["corrections"].schema.field("new").type)
 
     def runs_that_may_hold(
         self, start: datetime | None, cleanup_time: datetime | None

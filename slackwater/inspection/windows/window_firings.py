@@ -3,12 +3,13 @@ corrections of its published rows, and what is published now.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from itertools import groupby
 from typing import Any
 
+from slackwater.engine.replaying.published_form import PublishedForm
 from slackwater.inspection.windows.lineage_as_of import LineageAsOf
 from slackwater.inspection.windows.window_search import (
     WindowColumns,
@@ -103,7 +104,9 @@ def firings_of(
     Rows that were staged and never committed are no panes.
     """
     condition, bounds = condition_within(window) if merges(lineage) else condition_of(window)
-    rows = python_rows(lineage.key_rows.read("panes", condition, *bounds))
+    form = replace(PublishedForm.of(lineage.pipeline), having=None)
+    rows = python_rows(form.apply(lineage.key_rows.read("panes", condition, *bounds)))
+    results = (*lineage.result_columns, *lineage.pipeline.results)
     runs = {run_id: lineage.run_of(run_id) for run_id in {row["run_id"] for row in rows}}
     standings = _standings(lineage, [run for run in runs.values() if run is not None])
     causes = {(row["seq"], row["firing"], row["ordinal"]): row["cause"] for row in corrections}
@@ -127,7 +130,7 @@ def firings_of(
                 clock=row["tick_end"] or row["cause_arrival"],
                 watermark=row["watermark"],
                 elements=row["elements"],
-                values={name: row[name] for name in lineage.result_columns},
+                values={name: row[name] for name in results},
             )
         )
     place_of_seq = {run.seq: places.get(run.run_id, run.seq) for run in runs.values() if run is not None}
@@ -197,7 +200,7 @@ def corrections_of(lineage: LineageAsOf, window: WindowColumns) -> list[dict[str
 
 def published_rows(lineage: LineageAsOf, window: WindowColumns) -> list[dict[str, Any]]:
     condition, bounds = condition_of(window)
-    columns = [*lineage.result_columns, "kind", "firing", "ordinal", "revision", "run_seq"]
+    columns = [*lineage.published_columns, "kind", "firing", "ordinal", "revision", "run_seq"]
     rows = python_rows(lineage.key_rows.read("published", condition, *bounds, columns=columns))
     return sorted(rows, key=lambda row: (row["firing"], row["ordinal"] or 0))
 

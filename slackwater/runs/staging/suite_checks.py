@@ -104,7 +104,10 @@ class RowsToPublish:
 
     @property
     def _in_form(self) -> Callable[[pa.Table], pa.Table]:
-        return partial(PublishedForm.of(self.pipeline).apply, results=self.shape.published or ())
+        results = tuple(
+            (field.name, field.type) for field in dict(table_columns(self.shape)["corrections"])["new"]
+        )
+        return partial(PublishedForm.of(self.pipeline).apply, results=results)
 
     def _sql(self, panes: str, quote: str) -> str:
         """SQL of DuckDB and of Spark for the rows, from the panes of the run."""

@@ -14,6 +14,7 @@ on real tables; what stands where was counted by hand. Windows are of two hours,
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,11 @@ import pytest
 from slackwater.engine.columnar import ColumnarEngine
 from slackwater.engine.operator import OperatorEngine
 from slackwater.engine.transport.in_process import InProcess
+from slackwater.inspection.changes.published_change import reason_of
+from slackwater.inspection.changes.window_history import HistoryQuestion, history_of
+from slackwater.inspection.inspection import Inspection
+from slackwater.inspection.windows.window_life import WindowQuestion, explain_window
+from slackwater.inspection.windows.window_search import WindowName
 from slackwater.pipelines import agg, expect
 from slackwater.pipelines.errors import PipelineError
 from slackwater.pipelines.registry import config_hash
@@ -31,8 +37,9 @@ from slackwater.runs.planning.plan_range import RangePlanner
 from slackwater.runs.publishing.rebuild import Rebuild
 from slackwater.runs.publishing.roll_forward import RollForward
 from slackwater.runs.staging.staged_slice import SliceRejected
+from slackwater.runs.staging.suite_checks import RowsToPublish
 from slackwater.tables.ledger.lineage_rows import cause_of
-from tests.runs.world import DAILY, HOUR, Event, World, moment, perfect
+from tests.runs.world import DAILY, HOUR, Event, World, moment, ms, perfect
 
 pytestmark = pytest.mark.first_fast
 
@@ -171,10 +178,55 @@ def test_expectations_look_at_computed_results_of_windows_that_are_published(wor
     assert published(world, ["mean"]) == {4: (2.0,), 8: (3.0,)}
 
 
+def rows_of_suites(world: World) -> RowsToPublish:
+    """The rows of a run that suites get, where an earlier result is gone."""
+    declare(world, results={"gone": "n + 1"})
+    world.run(4)
+    declare(world, results={"mean": "total / n"}, hidden=["total"], having="n >= 2")
+    world.run(12)
+    runner, row = world.runner(), world.main
+    return RowsToPublish(world.pipeline, runner.shape, runner.tables["panes"], row.run_id, row.files["panes"])
+
+
+SUITE_ROWS = [(2, 3, None, 9, 17 / 3, None)]
+SUITE_COLUMNS = ["window_start", "n", "total", "most", "mean", "gone"]
+
+
+def test_suites_get_the_rows_that_would_be_published(world: World) -> None:
+    rows = rows_of_suites(world).table.select(SUITE_COLUMNS).to_pylist()
+    assert [((row.pop("window_start") - moment(0)) / HOUR, *row.values()) for row in rows] == SUITE_ROWS
+
+
+@pytest.mark.slow
+def test_suites_on_spark_get_the_same_rows(tmp_path: Path) -> None:
+    world = World(tmp_path, replace(DAILY, slice=4 * HOUR, allowed_lateness=9 * HOUR, select=SELECT))
+    world.append(EVENTS)
+    rows = [row.asDict() for row in rows_of_suites(world).spark().select(*SUITE_COLUMNS).collect()]
+    starts = [(row.pop("window_start").replace(tzinfo=UTC) - moment(0)) / HOUR for row in rows]
+    assert [(start, *row.values()) for start, row in zip(starts, rows, strict=True)] == SUITE_ROWS
+
+
 def test_an_expression_that_fails_is_null(world: World) -> None:
     declare(world, results={"broken": "CAST(k AS BIGINT)"})
     world.run(4)
     assert published(world, ["n", "broken"]) == {0: (1, None)}
+
+
+def test_history_and_explanation_know_what_panes_lack(world: World) -> None:
+    declare(world, results={"mean": "total / n"}, hidden=["total"])
+    world.run(16)
+    declare(world, having="n >= 2")
+    compute_results(world)
+    name = WindowName(moment(0), {})
+    firings = explain_window(world.pipeline, str(world.folder), WindowQuestion(key="a", name=name)).firings
+    assert [(firing.values["total"], firing.values["mean"]) for firing in firings] == [(5, 5.0), (9, 4.5)]
+    question = HistoryQuestion(key="a", window_ms=ms(4))
+    changes = history_of(Inspection("daily", world.tables), question).changes
+    assert [(change.op, change.new) for change in changes] == [
+        ("withdraw", None),
+        ("insert", {"n": 1, "most": 2, "mean": 2.0}),
+    ]
+    assert reason_of(changes[0]).endswith("are declared otherwise")
 
 
 @pytest.mark.parametrize(

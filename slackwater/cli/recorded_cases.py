@@ -57,10 +57,10 @@ from slackwater.tables.schemas import SNAPSHOT_TABLES, TIME, side_table, table_s
 from slackwater.windowing import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
-    CountEvictor,
-    CountTrigger,
+    CountWindows,
     DynamicProcessingTimeSessionWindows,
     EventTimeTrigger,
+    GlobalWindows,
     MergingWindowAssigner,
     ProcessingTimeoutTrigger,
     ProcessingTimeTrigger,
@@ -286,17 +286,17 @@ class _ReplayedCase:
         trigger = None if trigger is None else trigger_from_json(recorded.lengths(trigger))
         evictor = None if config["evictor"] is None else evictor_from_json(config["evictor"])
         self._refuse_times(trigger, assigner.get("time") == "processing")
-        if assigner["type"] == "count":
-            trigger = trigger or PurgingTrigger.of(CountTrigger.of(assigner["size"]))
-        elif assigner["type"] == "sliding_count":
-            trigger, evictor = CountTrigger.of(assigner["slide"]), CountEvictor.of(assigner["size"])
+        windows = recorded.sessions(assigner_of_elements(assigner_from_json(recorded.lengths(assigner))))
+        default_evictor = windows.get_default_evictor()
+        if isinstance(windows, CountWindows) and (trigger or evictor):
+            trigger, evictor = trigger or windows.get_default_trigger(), evictor or default_evictor
+            windows = GlobalWindows.create()
         if self.calls_function:
             declarations = declarations_of(config["function"])
-        elif evictor is not None:
+        elif evictor is not None or default_evictor is not None:
             raise TraceError("built-in aggregates see no single element, as an evictor does")
         else:
             declarations = {"select": _SELECT}
-        windows = recorded.sessions(assigner_of_elements(assigner_from_json(recorded.lengths(assigner))))
         return Pipeline(
             name="recorded",
             source=DeltaSource("steps", event_time="event_time", arrival_time="arrival_time"),

@@ -10,6 +10,7 @@ from typing import Any
 
 from slackwater.conformance.trace import Json
 from slackwater.windowing.assigners import (
+    CountWindows,
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
     EventTimeSessionWindows,
@@ -60,7 +61,7 @@ class PointSessionWindows(EventTimeSessionWindows):
 
 
 def assigner_from_json(config: Json) -> WindowAssigner:
-    """The assigner of a config; for count windows GlobalWindows, with trigger and evictor set elsewhere."""
+    """The assigner of a config; count windows bring their trigger and evictor."""
     kind, is_event_time = config["type"], config.get("time", "event") == "event"
     match kind:
         case "tumbling":
@@ -79,8 +80,10 @@ def assigner_from_json(config: Json) -> WindowAssigner:
             points = PointSessionWindows(gap_ms=config["gap"])
             object.__setattr__(points, "point_value", config["point_value"])
             return points
-        case "global" | "count" | "sliding_count":
+        case "global":
             return GlobalWindows.create()
+        case "count" | "sliding_count":
+            return CountWindows.of(config["size"], config.get("slide"))
         case "global_end_of_stream":
             return GlobalWindows.create_with_end_of_stream_trigger()
     raise TraceError(f"no assigner {kind!r}")

@@ -49,10 +49,7 @@ class WindowPlayer:
 
 def _operator_config(config: Json) -> WindowOperatorConfig:
     assigner, keys = config["assigner"], key_type_from_json(config["key_type"])
-    if assigner["type"] in ("count", "sliding_count"):
-        builder = WindowOperatorBuilder.count_window(keys, assigner["size"], assigner.get("slide"))
-    else:
-        builder = WindowOperatorBuilder(keys, assigner_from_json(assigner))
+    builder = WindowOperatorBuilder(keys, assigner_from_json(assigner))
     if config["trigger"] is not None:
         builder.trigger(trigger_from_json(config["trigger"]))
     if config["evictor"] is not None:

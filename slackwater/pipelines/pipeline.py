@@ -22,9 +22,10 @@ from slackwater.pipelines.sources import Roles, Source, check_sources, roles_of
 from slackwater.pipelines.suites import Suite
 from slackwater.pipelines.vectorized import VectorizedFunction
 from slackwater.pipelines.window_columns import declared_columns, names_taken, own_window_class_of
-from slackwater.pipelines.windows import ProcessFunction, window_config
+from slackwater.pipelines.windows import ProcessFunction, parts_of_count_windows, window_config
 from slackwater.windowing import (
     AggregateFunction,
+    CountWindows,
     Evictor,
     KeyedProcessFunction,
     ReduceFunction,
@@ -206,6 +207,10 @@ class Pipeline:
         set_(self, "expect", tuple(self.expect))
         set_(self, "records", tuple(self.records))
         set_(self, "sinks", tuple(self.sinks))
+        if isinstance(self.window, CountWindows):
+            has_own_parts = self.trigger is not None or self.evictor is not None
+            for name, part in parts_of_count_windows(self._subject, self.window, has_own_parts).items():
+                set_(self, name, part)
         set_(self, "columns", checks.checked_element_columns(self._subject, self.columns))
         set_(self, "derive", dict(self.derive))
         set_(self, "derivations", parse_derivations(self._subject, self.derive, self.roles.columns))

@@ -8,11 +8,14 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, Protocol
 
+from slackwater.pipelines.errors import PipelineError
 from slackwater.pipelines.vectorized import VectorizedFunction
 from slackwater.windowing import (
     AggregateFunction,
     AllWindowFunction,
+    CountWindows,
     Evictor,
+    GlobalWindows,
     KeyedProcessFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
@@ -33,6 +36,23 @@ ProcessFunction = (
     | AllWindowFunction
     | VectorizedFunction
 )
+
+
+def parts_of_count_windows(subject: str, window: CountWindows, has_own_parts: bool) -> dict[str, Any]:
+    """Assigner, trigger and evictor that `CountWindows` stand for, as Flink's countWindow has them; refused
+    beside a trigger or an evictor of the pipeline's own.
+    """
+    if has_own_parts:
+        raise PipelineError(
+            subject,
+            f"{window} have a trigger and an evictor already; with others write "
+            "window=GlobalWindows.create(), trigger=..., evictor=...",
+        )
+    return {
+        "window": GlobalWindows.create(),
+        "trigger": window.get_default_trigger(),
+        "evictor": window.get_default_evictor(),
+    }
 
 
 class WindowDeclarations(Protocol):

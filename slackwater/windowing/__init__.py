@@ -6,6 +6,7 @@ The user's vocabulary; the machine that runs it is in `slackwater.windowing.runt
 
 from slackwater.windowing.assigners import (
     CalendarEventTimeWindows,
+    CountWindows,
     CumulateEventTimeWindows,
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
@@ -49,6 +50,7 @@ __all__ = [
     "AllWindowFunction",
     "CalendarEventTimeWindows",
     "CountEvictor",
+    "CountWindows",
     "CumulateEventTimeWindows",
     "DeltaEvictor",
     "DynamicEventTimeSessionWindows",

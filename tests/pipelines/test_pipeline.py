@@ -14,7 +14,9 @@ from slackwater.windowing import (
     AggregateFunction,
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
+    CountEvictor,
     CountTrigger,
+    CountWindows,
     DeltaTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
@@ -25,6 +27,7 @@ from slackwater.windowing import (
     PurgingTrigger,
     SlidingEventTimeWindows,
     TimeEvictor,
+    Trigger,
     TumblingEventTimeWindows,
     ValueStateDescriptor,
     WatermarkStrategy,
@@ -107,6 +110,21 @@ class TestWhatIsAccepted:
     def test_a_fold_alone_or_with_a_function_of_its_value(self, fold: dict[str, Any]) -> None:
         assert declare(**{**OWN_FUNCTION, **fold, "process": None}).pane_results == ("n",)
         assert declare(**{**OWN_FUNCTION, **fold}).pane_results == ("n",)
+
+    @pytest.mark.parametrize(
+        ("window", "trigger", "evictor"),
+        [
+            (CountWindows.of(3), PurgingTrigger.of(CountTrigger.of(3)), None),
+            (CountWindows.of(5, 2), CountTrigger.of(2), CountEvictor.of(5)),
+        ],
+    )
+    def test_count_windows_stand_for_global_ones_with_trigger_and_evictor(
+        self, window: CountWindows, trigger: Trigger, evictor: CountEvictor | None
+    ) -> None:
+        by_hand = {"window": GlobalWindows.create(), "trigger": trigger, "evictor": evictor}
+        assert declare(window=window).describe() == declare(**by_hand).describe()
+        with pytest.raises(PipelineError, match=r"with others write window=GlobalWindows\.create\(\)"):
+            declare(window=window, trigger=trigger)
 
     def test_one_key_column_or_several(self) -> None:
         assert declare().keys == ("origin",)

@@ -38,6 +38,8 @@ DECLARATIONS = [
     windowing.DynamicEventTimeSessionWindows(gap_ms_of=len),
     windowing.DynamicProcessingTimeSessionWindows(gap_ms_of=len),
     windowing.GlobalWindows.create(),
+    windowing.CountWindows.of(3),
+    windowing.CountWindows.of(3, 2),
     windowing.GlobalWindows.create_with_end_of_stream_trigger(),
     windowing.EventTimeTrigger(),
     windowing.ProcessingTimeTrigger(),
@@ -98,6 +100,9 @@ def test_every_public_declaration_is_tested_as_a_value() -> None:
         ),
         (lambda: windowing.TumblingEventTimeWindows.of(timedelta(0)), "size > 0, got size 0"),
         (lambda: windowing.SlidingEventTimeWindows.of(SECOND, timedelta(0)), "slide 0"),
+        (lambda: windowing.CountWindows.of(0), "size of CountWindows is 0; it is a number of elements"),
+        (lambda: windowing.CountWindows.of(3, 0), "slide of CountWindows is 0; it is"),
+        (lambda: windowing.CountWindows.of(SECOND), "size of CountWindows is .*; it is a number"),
         (lambda: windowing.SlidingEventTimeWindows.of(timedelta(0), SECOND), "size 0"),
         (
             lambda: windowing.SlidingEventTimeWindows.of(
@@ -239,6 +244,8 @@ def test_assigners_and_triggers_answer_what_a_planner_asks() -> None:
         event,
         processing,
         windowing.NeverTrigger(),
+        windowing.PurgingTrigger.of(windowing.CountTrigger.of(3)),
+        windowing.CountTrigger.of(2),
         windowing.EndOfStreamTrigger(),
     ]
     assert windowing.PurgingTrigger.of(event).purges and not event.purges

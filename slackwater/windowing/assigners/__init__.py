@@ -17,6 +17,7 @@ from slackwater.windowing.assigners.assigner import (
     WindowGrid,
 )
 from slackwater.windowing.assigners.calendar import CalendarEventTimeWindows
+from slackwater.windowing.assigners.count_windows import CountWindows
 from slackwater.windowing.assigners.global_windows import GlobalWindows
 from slackwater.windowing.assigners.sessions import (
     DynamicEventTimeSessionWindows,
@@ -29,6 +30,7 @@ __all__ = [
     "Assign",
     "AssignerContext",
     "CalendarEventTimeWindows",
+    "CountWindows",
     "CumulateEventTimeWindows",
     "CumulativeGrid",
     "DynamicEventTimeSessionWindows",

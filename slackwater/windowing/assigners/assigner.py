@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 from slackwater.windowing.calendars import Calendar
 from slackwater.windowing.errors import MissingTimestampError
+from slackwater.windowing.evictors import Evictor
 from slackwater.windowing.java import LONG_MIN
 from slackwater.windowing.promises import EVERYTHING, withdraw_promises
 from slackwater.windowing.triggers import EventTimeTrigger, ProcessingTimeTrigger, Trigger
@@ -111,6 +112,10 @@ class WindowAssigner:
 
     def get_default_trigger(self) -> Trigger:
         return EventTimeTrigger() if self.is_event_time else ProcessingTimeTrigger()
+
+    def get_default_evictor(self) -> Evictor | None:
+        """The evictor that belongs to the windows, as Flink's countWindow has one; else None."""
+        return None
 
     def bind(self, context: AssignerContext) -> Assign:
         """The function (element, timestamp) → windows for one operator. Do not change what it returns."""

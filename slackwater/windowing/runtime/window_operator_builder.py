@@ -6,10 +6,10 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from slackwater.windowing.assigners import GlobalWindows, MergingWindowAssigner, WindowAssigner
+from slackwater.windowing.assigners import CountWindows, MergingWindowAssigner, WindowAssigner
 from slackwater.windowing.durations import require_duration_ms
 from slackwater.windowing.errors import ConfigurationError, UnsupportedCombinationError
-from slackwater.windowing.evictors import CountEvictor, Evictor
+from slackwater.windowing.evictors import Evictor
 from slackwater.windowing.folds import AggregateFunction, CallableReduce, ReduceFunction
 from slackwater.windowing.functions import (
     AllWindowFunction,
@@ -33,7 +33,7 @@ from slackwater.windowing.state.descriptors import (
     ReducingStateDescriptor,
     StateDescriptor,
 )
-from slackwater.windowing.triggers import CountTrigger, PurgingTrigger, Trigger
+from slackwater.windowing.triggers import Trigger
 
 CONTENTS = "window-contents"
 
@@ -53,7 +53,7 @@ class WindowOperatorBuilder:
         _check_kind("The assigner", assigner, WindowAssigner)
         self._key_type, self._assigner, self._key_selector = key_type, assigner, key_selector
         self._trigger = assigner.get_default_trigger()
-        self._evictor: Evictor | None = None
+        self._evictor = assigner.get_default_evictor()
         self._allowed_lateness_ms = 0
         self._has_late_output = False
         self._is_flink_exact = False
@@ -72,10 +72,7 @@ class WindowOperatorBuilder:
         key_selector: Callable[[Any], Any] | None = None,
     ) -> WindowOperatorBuilder:
         """Windows of `size` elements, or of the last `size` every `slide` elements (Flink: countWindow)."""
-        builder = cls(key_type, GlobalWindows.create(), key_selector)
-        if slide is None:
-            return builder.trigger(PurgingTrigger.of(CountTrigger.of(size)))
-        return builder.trigger(CountTrigger.of(slide)).evictor(CountEvictor.of(size))
+        return cls(key_type, CountWindows.of(size, slide), key_selector)
 
     def trigger(self, trigger: Trigger) -> WindowOperatorBuilder:
         """Use this trigger. Raises UnsupportedCombinationError when windows merge and the trigger cannot."""

@@ -14,6 +14,8 @@ from slackwater.pipelines.window_columns import telling_columns
 _DIRECT = frozenset({"IDENTITY", "TRANSFORMATION", "AGGREGATION"})
 # Aggregates whose results do not reveal the values that went in.
 _COUNTS = frozenset({"count", "count_distinct", "approx_distinct"})
+# Aggregates whose second column decides which row's value the result is.
+_DECIDED_BY_OTHER = frozenset({"min_by", "max_by"})
 
 
 class Dependency(NamedTuple):
@@ -103,15 +105,16 @@ def _time_dependencies(pipeline: Pipeline, columns: Sequence[str]) -> Dependenci
 
 
 def _aggregate_dependencies(aggregate: Aggregate, roles: Roles) -> tuple[Dependency, ...]:
-    value = () if aggregate.column is None else (aggregate.column,)
+    is_compared = aggregate.kind in _DECIDED_BY_OTHER
     order = {
         None: (),
         "event_time": (roles.event_time, roles.arrival_time, roles.order_by),
         "arrival": (roles.arrival_time, roles.order_by),
     }
     return (
-        *_each(value, "AGGREGATION", is_masking=aggregate.kind in _COUNTS),
-        *_each(aggregate.columns[len(value) :], "CONDITIONAL"),
+        *_each((aggregate.column,), "AGGREGATION", is_masking=aggregate.kind in _COUNTS),
+        *_each((aggregate.other_column,), "SORT" if is_compared else "AGGREGATION"),
+        *_each(aggregate.columns_of_condition, "CONDITIONAL"),
         *_each(order[aggregate.by], "SORT"),
     )
 

@@ -2,8 +2,9 @@
 rows of the window. How they accumulate, in which typed columns, is `slackwater.engine.aggregates`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from slackwater.pipelines.errors import PipelineError
 from slackwater.pipelines.expressions import parse_condition
@@ -26,12 +27,37 @@ KINDS: dict[str, tuple[str, ...]] = {
     "bit_xor": (),
     "first": ("by",),
     "last": ("by",),
+    "min_by": ("other_column",),
+    "max_by": ("other_column",),
+    "collect_list": ("by",),
+    "string_agg": ("by", "separator"),
     "count_distinct": (),
     "sum_distinct": (),
     "collect_set": (),
+    "mode": (),
+    "top": ("limit",),
+    "median": (),
+    "quantile": ("quantile",),
     "approx_distinct": ("precision",),
     "approx_quantile": ("quantile", "relative_error"),
 }
+# Settings that the declaration may have or lack.
+OPTIONAL_SETTINGS: dict[str, tuple[str, ...]] = {"collect_list": ("limit",)}
+# Of each setting what holds for its values, and in words.
+_RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "by": (lambda value: value in ("event_time", "arrival"), "'event_time' or 'arrival'"),
+    "precision": (lambda value: type(value) is int and 4 <= value <= 16, "a whole number from 4 to 16"),
+    "quantile": (lambda value: type(value) in (int, float) and 0 <= value <= 1, "a number from 0 to 1"),
+    "relative_error": (
+        lambda value: type(value) is float and 0.0001 <= value <= 0.5,
+        "a number from 0.0001 to 0.5",
+    ),
+    "other_column": (lambda value: isinstance(value, str) and value != "", "the name of a column"),
+    "limit": (lambda value: type(value) is int and value >= 1, "a whole number from 1"),
+    "separator": (lambda value: isinstance(value, str), "a text"),
+}
+# Settings that earlier versions lacked: the config hash of declarations without them is as it was.
+SETTINGS_LEFT_OUT = ("other_column", "limit", "separator")
 
 
 @dataclass(frozen=True)
@@ -43,10 +69,13 @@ class Aggregate:
         column: the source column that it reads; None only for ``count()``, which counts elements.
         where: a condition (see `slackwater.pipelines.expressions`): rows that do not meet it are left
             out, as if they were null.
-        by: of first and last: ``event_time`` or ``arrival``.
+        by: of those that depend on the order of rows: ``event_time`` or ``arrival``.
         precision: of approx_distinct: 2 ** precision registers.
-        quantile: of approx_quantile: 0 to 1.
+        quantile: of quantile and approx_quantile: 0 to 1.
         relative_error: of approx_quantile.
+        other_column: the second source column, of an aggregate that reads two.
+        limit: at most how many items a list has.
+        separator: of string_agg: what stands between two texts.
 
     Nulls are skipped, as in SQL: an aggregate over nothing but nulls is null (a count is 0).
     """
@@ -58,6 +87,9 @@ class Aggregate:
     precision: int | None = None
     quantile: float | None = None
     relative_error: float | None = None
+    other_column: str | None = None
+    limit: int | None = None
+    separator: str | None = None
 
     def __post_init__(self) -> None:
         subject = f"aggregate {self.kind}"
@@ -76,36 +108,30 @@ class Aggregate:
     @property
     def columns(self) -> tuple[str, ...]:
         """The source columns that it reads, the columns of its condition last."""
-        column = () if self.column is None else (self.column,)
-        if self.where is None:
-            return column
-        return (*column, *parse_condition(f"aggregate {self.kind}", self.where).columns)
+        names = (self.column, self.other_column)
+        return (*(name for name in names if name is not None), *self.columns_of_condition)
+
+    @property
+    def columns_of_condition(self) -> tuple[str, ...]:
+        return () if self.where is None else parse_condition(f"aggregate {self.kind}", self.where).columns
 
     def _check_settings(self, subject: str) -> None:
-        for name in ("by", "precision", "quantile", "relative_error"):
-            if (getattr(self, name) is not None) != (name in KINDS[self.kind]):
-                kinds = [kind for kind, settings in KINDS.items() if name in settings]
-                raise PipelineError(
-                    subject,
-                    f"{name} is {getattr(self, name)!r}; it belongs to {' and '.join(kinds)}, which must "
-                    "have it",
-                )
-        if self.by is not None and self.by not in ("event_time", "arrival"):
-            raise PipelineError(subject, f"by is {self.by!r}; it is 'event_time' or 'arrival'")
-        if self.precision is not None and not (type(self.precision) is int and 4 <= self.precision <= 16):
-            raise PipelineError(
-                subject, f"precision is {self.precision!r}; it is a whole number from 4 to 16"
-            )
-        if self.quantile is not None and not (
-            type(self.quantile) in (int, float) and 0 <= self.quantile <= 1
-        ):
-            raise PipelineError(subject, f"quantile is {self.quantile!r}; it is a number from 0 to 1")
-        if self.relative_error is not None and not (
-            type(self.relative_error) is float and 0.0001 <= self.relative_error <= 0.5
-        ):
-            raise PipelineError(
-                subject, f"relative_error is {self.relative_error!r}; it is a number from 0.0001 to 0.5"
-            )
+        for name, (holds, rule) in _RULES.items():
+            value, is_needed = getattr(self, name), name in KINDS[self.kind]
+            if value is None and not is_needed:
+                continue
+            if value is None or not (is_needed or name in OPTIONAL_SETTINGS.get(self.kind, ())):
+                kinds = [
+                    kind
+                    for kind, settings in KINDS.items()
+                    if name in (*settings, *OPTIONAL_SETTINGS.get(kind, ()))
+                ]
+                *first, last = kinds
+                words = f"{', '.join(first)} and {last}" if first else last
+                must = ", which must have it" if value is None else ""
+                raise PipelineError(subject, f"{name} is {value!r}; it belongs to {words}{must}")
+            if not holds(value):
+                raise PipelineError(subject, f"{name} is {value!r}; it is {rule}")
 
 
 def count(column: str | None = None, *, where: str | None = None) -> Aggregate:
@@ -199,6 +225,46 @@ def last(
     return Aggregate("last", column, where, by=by)
 
 
+def min_by(column: str, by: str, *, where: str | None = None) -> Aggregate:
+    """The value of `column` in the row where the column `by` is least. Rows in which either is null are left
+    out; of rows that are equal in `by` the least value counts.
+    """
+    return Aggregate("min_by", column, where, other_column=by)
+
+
+def max_by(column: str, by: str, *, where: str | None = None) -> Aggregate:
+    """The value of `column` in the row where the column `by` is greatest (NaN is greater than every number).
+    Rows in which either is null are left out; of rows that are equal in `by` the greatest value counts.
+    """
+    return Aggregate("max_by", column, where, other_column=by)
+
+
+def collect_list(
+    column: str,
+    *,
+    by: Literal["event_time", "arrival"] = "event_time",
+    limit: int | None = None,
+    where: str | None = None,
+) -> Aggregate:
+    """The values of a column as a list, in the order of `first`; with `limit` no more than the first ones.
+    They are kept while the window is open, each with its times and a hash of its row.
+    """
+    return Aggregate("collect_list", column, where, by=by, limit=limit)
+
+
+def string_agg(
+    column: str,
+    separator: str,
+    *,
+    by: Literal["event_time", "arrival"] = "event_time",
+    where: str | None = None,
+) -> Aggregate:
+    """The values of a text column as one text, in the order of `first`, with `separator` between them. They
+    are kept as those of `collect_list`.
+    """
+    return Aggregate("string_agg", column, where, by=by, separator=separator)
+
+
 def count_distinct(column: str, *, where: str | None = None) -> Aggregate:
     """How many different values, exactly. All of them are kept while the window is open: see
     `approx_distinct` for many.
@@ -218,6 +284,33 @@ def collect_set(column: str, *, where: str | None = None) -> Aggregate:
     is open.
     """
     return Aggregate("collect_set", column, where)
+
+
+def mode(column: str, *, where: str | None = None) -> Aggregate:
+    """The most frequent value of a column, of equally frequent ones the least. All different values are kept
+    while the window is open, each with its count; so they are for `top`, `median` and `quantile`.
+    """
+    return Aggregate("mode", column, where)
+
+
+def top(column: str, n: int, *, where: str | None = None) -> Aggregate:
+    """The `n` most frequent values of a column, of equally frequent ones the least first, as a list of
+    structs of `value` and `count`.
+    """
+    return Aggregate("top", column, where, limit=n)
+
+
+def median(column: str, *, where: str | None = None) -> Aggregate:
+    """The exact median of a numeric column as a double: `quantile` at 0.5."""
+    return Aggregate("median", column, where)
+
+
+def quantile(column: str, quantile: float, *, where: str | None = None) -> Aggregate:
+    """An exact quantile of a numeric column as a double: of n values in order, counted from 0, the one at
+    position quantile · (n − 1), between two values by linear interpolation (`quantile_cont` of SQL), rounded
+    once. NaN comes last. See `approx_quantile` for many different values.
+    """
+    return Aggregate("quantile", column, where, quantile=quantile)
 
 
 def approx_distinct(column: str, *, precision: int = 12, where: str | None = None) -> Aggregate:

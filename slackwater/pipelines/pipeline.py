@@ -9,7 +9,7 @@ from datetime import date, datetime, timedelta, tzinfo
 from typing import Any, Literal
 
 from slackwater.pipelines import declaration_checks as checks
-from slackwater.pipelines.aggregates import Aggregate
+from slackwater.pipelines.aggregates import SETTINGS_LEFT_OUT, Aggregate
 from slackwater.pipelines.canonical import OpaqueValue, plain_value
 from slackwater.pipelines.columns import TypedColumn, parse_columns
 from slackwater.pipelines.errors import PipelineError
@@ -356,6 +356,10 @@ class Pipeline:
         for name in ("derive", "results", "hidden", "having"):
             if not declarations[name]:
                 del declarations[name]
+        for aggregate in declarations["select"].values():
+            for name in SETTINGS_LEFT_OUT:
+                if aggregate[name] is None:
+                    del aggregate[name]
         if self.timezone == "UTC":
             del declarations["timezone"]
         window_class = own_window_class_of(self)

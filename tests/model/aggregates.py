@@ -24,6 +24,15 @@ def aggregate(members: Sequence[Event], aggregates: Iterable[Aggregate]) -> dict
             results[one.name] = len(kept)
         elif one.function == "count_distinct":
             results[one.name] = len({repr(_plain(member.values[one.column])) for member in kept})
+        elif one.function == "min_by":
+            pairs = [
+                (_plain(member.values[one.other or ""]), _plain(member.values[one.column])) for member in kept
+            ]
+            pairs = [pair for pair in pairs if pair[0] is not None]
+            results[one.name] = min(pairs, key=lambda pair: tuple(map(_nan_last, pair)))[1] if pairs else None
+        elif one.function == "collect_list":
+            values = [_plain(member.values[one.column]) for member in kept]
+            results[one.name] = values[: one.limit] or None
         else:
             results[one.name] = (
                 _fold(one.function, [member.values[one.column] for member in kept]) if kept else None
@@ -42,6 +51,13 @@ def _fold(function: str, values: list) -> object:
         different = {repr(_plain(value)): _plain(value) for value in values}.values()
         ascending = sorted(different, key=_nan_last)
         return ascending if function == "collect_set" else _fold("sum", ascending)
+    if function == "median":
+        ascending = sorted(map(Fraction, values))
+        return _rounded((ascending[(len(values) - 1) // 2] + ascending[len(values) // 2]) / 2)
+    if function == "mode":
+        ascending = sorted(map(_plain, values), key=_nan_last)
+        texts = list(map(repr, ascending))
+        return max(ascending, key=lambda value: texts.count(repr(value)))  # the first of several
     if function in ("min", "max"):  # NaN is the greatest value
         numbers = [value for value in values if value == value]
         if function == "min":

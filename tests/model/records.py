@@ -88,7 +88,8 @@ class Aggregate:
     sample), var_pop, first, collect_set …
 
     count() has no column and counts rows, count(column) those that are not null. `keeps` says which rows
-    count at all, `rank` what first and last mean.
+    count at all, `rank` what first and last mean and in which order a list is, `limit` how many items it has.
+    `other` is the column that min_by compares.
     """
 
     name: str
@@ -96,6 +97,8 @@ class Aggregate:
     column: str | None = None
     keeps: Callable[[Event], bool] = lambda event: True
     rank: Callable[[Event], tuple] = lambda event: (event.event_time, event.arrival, event.order)
+    limit: int | None = None
+    other: str | None = None
 
 
 @dataclass(frozen=True)

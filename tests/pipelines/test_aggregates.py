@@ -19,9 +19,17 @@ def test_each_has_its_kind_and_column() -> None:
 @pytest.mark.parametrize(
     ("make", "rule"),
     [
-        (lambda: Aggregate("median", "x"), "aggregate 'median': it is one of count, sum, mean, min, max"),
+        (lambda: Aggregate("product", "x"), "aggregate 'product': it is one of count, sum, mean, min, max"),
         (lambda: Aggregate("sum"), 'aggregate sum(): it needs a column, e.g. sum("amount")'),
         (lambda: agg.sum(""), "aggregate sum: the column is ''; give its name as text"),
+        (lambda: agg.top("x", 0), "aggregate top: limit is 0; it is a whole number from 1"),
+        (lambda: agg.collect_list("x", limit=2.5), "limit is 2.5; it is a whole number from 1"),  # type: ignore[arg-type]
+        (lambda: agg.min_by("x", ""), "other_column is ''; it is the name of a column"),
+        (
+            lambda: agg.string_agg("x", None),
+            "separator is None; it belongs to string_agg, which must have it",
+        ),  # type: ignore[arg-type]
+        (lambda: Aggregate("mode", "x", limit=2), "limit is 2; it belongs to collect_list and top"),
         (lambda: agg.count(3), "aggregate count: the column is 3"),  # type: ignore[arg-type]
     ],
 )

@@ -237,6 +237,15 @@ mine = Pipeline(
 """
 
 
+def test_settings_that_older_versions_lacked_are_left_out_where_nothing_is_declared() -> None:
+    select = {"n": agg.count(), "names": agg.collect_list("name", limit=3)}
+    described = declared(select=select).describe()["select"]
+    assert {name for name, value in described["n"].items() if value is not None} == {"class", "kind"}
+    older = {"class", "kind", "column", "where", "by", "precision", "quantile", "relative_error"}
+    assert set(described["n"]) == older
+    assert set(described["names"]) == {*older, "limit"}
+
+
 def test_the_config_hash_depends_neither_on_the_process_nor_on_where_the_file_lies(
     tmp_path: Path,
 ) -> None:

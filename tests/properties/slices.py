@@ -62,6 +62,11 @@ SELECT = {
     "values": agg.collect_set("y"),
     "sum_of_several": agg.sum_distinct("x"),
     "odd_bits": agg.bit_xor("x"),
+    "of_least": agg.min_by("x", "y"),
+    "in_order": agg.collect_list("y"),
+    "by_arrival": agg.collect_list("x", by="arrival", limit=3),
+    "usual": agg.mode("y"),
+    "middle": agg.median("x"),
     "positive": agg.count(where="x > 0"),
     "opening": agg.first("x"),
     "closing": agg.last("y"),
@@ -90,7 +95,15 @@ _RANKS = {
     "event_time": lambda event: (event.event_time, *_arrived(event)),
 }
 AGGREGATES = tuple(
-    model.Aggregate(name, item.kind, item.column, _CONDITIONS[item.where], _RANKS[item.by])
+    model.Aggregate(
+        name=name,
+        function=item.kind,
+        column=item.column,
+        keeps=_CONDITIONS[item.where],
+        rank=_RANKS[item.by],
+        limit=item.limit,
+        other=item.other_column,
+    )
     for name, item in SELECT.items()
 )
 SCHEMA = pa.schema(

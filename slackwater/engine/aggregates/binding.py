@@ -7,7 +7,13 @@ import pyarrow as pa
 
 from slackwater.engine.aggregates.bound_aggregate import BoundAggregate, Columns
 from slackwater.engine.aggregates.count import Count
-from slackwater.engine.aggregates.table import AGGREGATES, COLUMN_FAMILIES, AggregatedColumn
+from slackwater.engine.aggregates.table import (
+    AGGREGATES,
+    COLUMN_FAMILIES,
+    NUMERIC_FAMILIES,
+    AggregatedColumn,
+    OtherColumn,
+)
 from slackwater.engine.expressions import bind_condition, rows_that_meet
 from slackwater.engine.rows.columns_read import columns_read
 from slackwater.pipelines import Aggregate, Pipeline
@@ -50,20 +56,41 @@ def _bind_unconditional(
 ) -> BoundAggregate:
     if aggregate.column is None:
         return Count(None)
-    if aggregate.column not in types:
-        raise PipelineError(
-            subject, f"the source has no column {aggregate.column!r}; it has {', '.join(sorted(types))}"
-        )
-    column_type, entry = types[aggregate.column], AGGREGATES[aggregate.kind]
-    family = next((name for name in entry.families if getattr(pa.types, f"is_{name}")(column_type)), "")
-    if entry.families and not family:
-        *first, last = (COLUMN_FAMILIES[family] for family in entry.families)
-        families = f"{', '.join(first)} and {last}" if first else last
-        way = _way_to_number(aggregate.column, column_type)
-        raise PipelineError(subject, f"the column is {column_type}; {aggregate.kind} takes {families}{way}")
+    entry = AGGREGATES[aggregate.kind]
+    family = _family_of(subject, aggregate, aggregate.column, entry.families, types)
+    other = None
+    if aggregate.other_column is not None:
+        _family_of(subject, aggregate, aggregate.other_column, entry.other_families, types)
+        other = OtherColumn(aggregate.other_column, _type_in_tables(types[aggregate.other_column]))
     order = None if aggregate.by is None or order_by is None else (order_by, _type_in_tables(types[order_by]))
-    column = AggregatedColumn(aggregate.column, family, _type_in_tables(column_type), order, hashed_columns)
+    column = AggregatedColumn(
+        name=aggregate.column,
+        family=family,
+        type=_type_in_tables(types[aggregate.column]),
+        order=order,
+        hashed_columns=hashed_columns,
+        other=other,
+    )
     return entry.bind(aggregate, column)
+
+
+def _family_of(
+    subject: str, aggregate: Aggregate, column: str, families: tuple[str, ...], types: Types
+) -> str:
+    """Which of `families` the column's type is of, "" where any type will do."""
+    if column not in types:
+        raise PipelineError(
+            subject, f"the source has no column {column!r}; it has {', '.join(sorted(types))}"
+        )
+    column_type = types[column]
+    family = next((name for name in families if getattr(pa.types, f"is_{name}")(column_type)), "")
+    if families and not family:
+        *first, last = (COLUMN_FAMILIES[family] for family in families)
+        words = f"{', '.join(first)} and {last}" if first else last
+        name = "the column" if column == aggregate.column else f"the column {column!r}"
+        way = _way_to_number(column, column_type) if families == NUMERIC_FAMILIES else ""
+        raise PipelineError(subject, f"{name} is {column_type}; {aggregate.kind} takes {words}{way}")
+    return family
 
 
 def _type_in_tables(kind: pa.DataType) -> pa.DataType:

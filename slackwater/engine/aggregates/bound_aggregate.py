@@ -7,6 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import Groups, Spans
@@ -90,3 +91,8 @@ def build_lists(rows: Longs, items: pa.Array, size: int) -> pa.Array:
     offsets = np.zeros(size + 1, np.int32)
     np.cumsum(np.bincount(rows, minlength=size), out=offsets[1:])
     return pa.ListArray.from_arrays(pa.array(offsets), items)
+
+
+def null_if_empty(lists: pa.Array) -> pa.Array:
+    """The same lists, null in place of lists of nothing, as SQL aggregates of no values are."""
+    return pc.if_else(pc.greater(lists.value_lengths(), 0), lists, pa.scalar(None, lists.type))

@@ -3,9 +3,8 @@ sorted lists.
 """
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from slackwater.engine.aggregates.bound_aggregate import BoundAggregate, Columns, flatten_lists
+from slackwater.engine.aggregates.bound_aggregate import BoundAggregate, Columns, flatten_lists, null_if_empty
 from slackwater.engine.aggregates.value_lists import ValueLists
 from slackwater.windowing.columnar.arrays.groups import Groups
 
@@ -43,8 +42,3 @@ class CollectSet(ValueLists):
 
     def results(self, accumulators: Columns) -> pa.Array:
         return null_if_empty(accumulators[0])
-
-
-def null_if_empty(lists: pa.Array) -> pa.Array:
-    """The same lists, null in place of lists of nothing, as SQL aggregates of no values are."""
-    return pc.if_else(pc.greater(lists.value_lengths(), 0), lists, pa.scalar(None, lists.type))

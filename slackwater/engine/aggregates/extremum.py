@@ -80,6 +80,14 @@ def _ordinals_by_rank(values: pa.Array, is_valid: Booleans) -> tuple[Longs, Bool
     return ranks[codes], is_valid, back
 
 
+def plain_values(values: pa.Array) -> pa.Array:
+    """The values as they are kept: floats have one NaN and one zero."""
+    if not pa.types.is_floating(values.type):
+        return values
+    ordinals, is_valid, values_of = as_ordinals(values)
+    return values_of(ordinals, is_valid)
+
+
 class Extremum:
     """The least or greatest value of a column. Accumulator: the value; null where there is none, parked as
     `part`.

@@ -1,6 +1,6 @@
-"""The operands of a `select`: for each aggregate and row the value that is added, with its rank for `first`
-and `last`; None where nothing is. A window with an evictor keeps and parks them with its elements, of which
-any may be taken out again.
+"""The operands of a `select`: for each aggregate and row the value that is added, as a pair where a second
+column is read, with its rank where the order of rows matters; None where nothing is added. A window with an
+evictor keeps and parks them with its elements, of which any may be taken out again.
 """
 
 import math
@@ -13,6 +13,7 @@ import pyarrow as pa
 from slackwater.engine.aggregates.arrow_accumulators import ArrowAccumulators
 from slackwater.engine.aggregates.binding import ConditionalAggregate
 from slackwater.engine.aggregates.bound_aggregate import BoundAggregate, Columns
+from slackwater.engine.aggregates.ranked_rows import AggregateOfRankedRows
 from slackwater.engine.expressions import bind_condition, rows_that_meet
 from slackwater.engine.rows.columns_read import ARRIVAL, EVENT, columns_read
 from slackwater.engine.rows.python_values import to_arrow, to_python
@@ -28,6 +29,8 @@ def operands(pipeline: Pipeline, elements: pa.Table) -> list[Sequence[Any] | Non
     columns: list[Sequence[Any] | None] = []
     for name, aggregate in pipeline.select.items():
         values = None if aggregate.column is None else to_python(elements.column(aggregate.column))
+        if aggregate.other_column is not None and values is not None:
+            values = _pairs(values, to_python(elements.column(aggregate.other_column)))
         if aggregate.where is not None:
             condition = bind_condition(f"select[{name!r}]", aggregate.where, types)
             is_chosen = rows_that_meet(condition, elements)
@@ -69,6 +72,11 @@ def _accumulate(
 ) -> Columns:
     if aggregate.by is not None:
         return bound.combine(_ranked_values(bound, values), groups)
+    if aggregate.other_column is not None:
+        names = (aggregate.column or "", aggregate.other_column)
+        columns = list(zip(*values, strict=True)) or [(), ()]
+        arrays = [to_arrow(column, types[name]) for column, name in zip(columns, names, strict=True)]
+        return bound.partial(pa.table(dict(zip(names, arrays, strict=True))), groups)
     column = aggregate.column or ""
     # Values that are counted may be of any type; it is enough that they are there.
     is_counted = aggregate.kind == "count"
@@ -82,8 +90,13 @@ def _only(is_chosen: Any, values: list[Any] | None) -> list[Any]:
     return [value if keep else None for keep, value in zip(is_chosen.tolist(), values, strict=True)]
 
 
+def _pairs(values: list[Any], others: list[Any]) -> list[Any]:
+    pairs = zip(values, others, strict=True)
+    return [None if None in pair else pair for pair in pairs]
+
+
 def _ranks(pipeline: Pipeline, elements: pa.Table) -> dict[str, list[Any]]:
-    """The columns by which `first` and `last` rank rows: times in microseconds, order column, row hash."""
+    """The columns that rank rows: times in microseconds, order column, row hash."""
     order = pipeline.roles.order_by
     names = columns_read(pipeline, elements.column_names)
     return {
@@ -110,11 +123,13 @@ def _with_ranks(aggregate: Aggregate, values: list[Any], ranks: dict[str, list[A
 
 
 def _ranked_values(bound: BoundAggregate, values: Sequence[Any]) -> Columns:
-    """The accumulators of `first` or `last` of single elements, from what `_with_ranks` makes."""
-    has_order = any(name == "order" for name, _ in bound.columns)
+    """The accumulators of single elements, of an aggregate of ranked rows, from what `_with_ranks` makes."""
+    assert isinstance(bound, AggregateOfRankedRows)
+    kinds = [kind for _, kind in bound.ranked_rows.columns]
+    has_order = bound.ranked_rows.order is not None
     rows = [
         (value, *times, *([math.nan if order[0] == 2 else order[1]] if has_order else []), digest)
         for times, order, digest, value in values
     ]
-    columns = list(zip(*rows, strict=True)) or [()] * len(bound.columns)
-    return [to_arrow(column, kind) for column, (_, kind) in zip(columns, bound.columns, strict=True)]
+    columns = list(zip(*rows, strict=True)) or [()] * len(kinds)
+    return bound.of_single_rows([to_arrow(column, kind) for column, kind in zip(columns, kinds, strict=True)])

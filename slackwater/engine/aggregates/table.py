@@ -6,6 +6,7 @@ A new aggregate is a file with its `BoundAggregate` and an entry in AGGREGATES, 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -14,11 +15,16 @@ from slackwater.engine.aggregates.bound_aggregate import BoundAggregate
 from slackwater.engine.aggregates.count import Count
 from slackwater.engine.aggregates.distinct import CollectSet, CountDistinct, SumDistinct
 from slackwater.engine.aggregates.doubles import DoubleSum
+from slackwater.engine.aggregates.extreme_row import ExtremeRow
 from slackwater.engine.aggregates.extremum import Extremum
 from slackwater.engine.aggregates.first_or_last import FirstOrLast
+from slackwater.engine.aggregates.frequencies import Mode, Top
 from slackwater.engine.aggregates.histograms import ApproxQuantile
 from slackwater.engine.aggregates.hyperloglog import ApproxDistinct
 from slackwater.engine.aggregates.integers import DecimalSum, IntegerSum
+from slackwater.engine.aggregates.lists import CollectList, StringAgg
+from slackwater.engine.aggregates.quantiles import Quantile
+from slackwater.engine.aggregates.ranked_rows import RankedRows
 from slackwater.engine.aggregates.variances import (
     DecimalVariance,
     DoubleVariance,
@@ -42,11 +48,19 @@ ORDERED_FAMILIES = (*NUMERIC_FAMILIES, "string", "date", "timestamp")
 COMPARABLE_FAMILIES = (*ORDERED_FAMILIES, "boolean")
 
 
+class OtherColumn(NamedTuple):
+    """The second column of an aggregate that reads two."""
+
+    name: str
+    type: pa.DataType
+
+
 @dataclass(frozen=True)
 class AggregatedColumn:
     """The column of the source that an aggregate reads; `family` is one of COLUMN_FAMILIES.
 
     Attributes:
+        other: the second column, of an aggregate that reads two.
         order: (name, type in `window_state`) of the source's order column, for an aggregate that ranks rows;
             None: there is no such column.
         hashed_columns: the columns that a row's hash covers.
@@ -57,16 +71,21 @@ class AggregatedColumn:
     type: pa.DataType
     order: tuple[str, pa.DataType] | None
     hashed_columns: tuple[str, ...]
+    other: OtherColumn | None = None
 
 
 @dataclass(frozen=True)
 class AggregateKind:
     """One kind of aggregate: the families of columns that it takes, none for any column, and the aggregate
     bound to one.
+
+    Attributes:
+        other_families: those of the second column, of an aggregate that reads two.
     """
 
     families: tuple[str, ...]
     bind: Callable[[Aggregate, AggregatedColumn], BoundAggregate]
+    other_families: tuple[str, ...] = ()
 
 
 def register(kind: str, entry: AggregateKind, settings: tuple[str, ...] = ()) -> None:
@@ -103,15 +122,41 @@ def _extremum(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggregate:
     return Extremum(column.name, aggregate.kind, aggregate.kind in ("min", "bool_and"), column.type)
 
 
-def _first_or_last(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggregate:
-    return FirstOrLast(
-        column.name,
-        column.type,
-        is_last=aggregate.kind == "last",
+def _ranked_rows(aggregate: Aggregate, column: AggregatedColumn) -> RankedRows:
+    return RankedRows(
+        column=column.name,
+        kind=column.type,
         by_event_time=aggregate.by == "event_time",
         order=column.order,
         hashed_columns=column.hashed_columns,
     )
+
+
+def _first_or_last(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggregate:
+    return FirstOrLast(_ranked_rows(aggregate, column), is_last=aggregate.kind == "last")
+
+
+def _collect_list(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggregate:
+    return CollectList(_ranked_rows(aggregate, column), aggregate.limit)
+
+
+def _string_agg(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggregate:
+    assert aggregate.separator is not None
+    return StringAgg(_ranked_rows(aggregate, column), aggregate.separator)
+
+
+def _extreme_row(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggregate:
+    assert column.other is not None
+    return ExtremeRow((column.name, column.type), column.other, is_max=aggregate.kind == "max_by")
+
+
+def _top(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggregate:
+    assert aggregate.limit is not None
+    return Top(column.name, column.type, aggregate.limit)
+
+
+def _quantile(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggregate:
+    return Quantile(column.name, column.type, 0.5 if aggregate.quantile is None else aggregate.quantile)
 
 
 def _approx_distinct(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggregate:
@@ -133,6 +178,9 @@ _SUM_OR_MEAN = AggregateKind(NUMERIC_FAMILIES, _sum_or_mean)
 _VARIANCE = AggregateKind(NUMERIC_FAMILIES, _variance)
 _FIRST_OR_LAST = AggregateKind(COMPARABLE_FAMILIES, _first_or_last)
 
+_EXTREME_ROW = AggregateKind(COMPARABLE_FAMILIES, _extreme_row, ORDERED_FAMILIES)
+_QUANTILE = AggregateKind(NUMERIC_FAMILIES, _quantile)
+
 AGGREGATES: dict[str, AggregateKind] = {
     "count": AggregateKind((), lambda aggregate, column: Count(column.name)),
     "sum": _SUM_OR_MEAN,
@@ -150,6 +198,10 @@ AGGREGATES: dict[str, AggregateKind] = {
     "bit_xor": _BIT_FOLD,
     "first": _FIRST_OR_LAST,
     "last": _FIRST_OR_LAST,
+    "min_by": _EXTREME_ROW,
+    "max_by": _EXTREME_ROW,
+    "collect_list": AggregateKind(COMPARABLE_FAMILIES, _collect_list),
+    "string_agg": AggregateKind(("string",), _string_agg),
     "count_distinct": AggregateKind(
         COMPARABLE_FAMILIES, lambda aggregate, column: CountDistinct(column.name, column.type)
     ),
@@ -157,6 +209,10 @@ AGGREGATES: dict[str, AggregateKind] = {
     "collect_set": AggregateKind(
         COMPARABLE_FAMILIES, lambda aggregate, column: CollectSet(column.name, column.type)
     ),
+    "mode": AggregateKind(COMPARABLE_FAMILIES, lambda aggregate, column: Mode(column.name, column.type)),
+    "top": AggregateKind(COMPARABLE_FAMILIES, _top),
+    "median": _QUANTILE,
+    "quantile": _QUANTILE,
     "approx_distinct": AggregateKind(COMPARABLE_FAMILIES, _approx_distinct),
     "approx_quantile": AggregateKind(NUMERIC_FAMILIES, _approx_quantile),
 }

@@ -2,8 +2,10 @@
 one for each kind. None of it is code of the engine.
 """
 
+import itertools
 import math
 import struct
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal, localcontext
@@ -118,14 +120,88 @@ def _first_or_last(aggregate: Aggregate, elements: Sequence[Element], column: st
         return _exactly(None)
 
     def rank(element: Element) -> tuple[Any, ...]:
-        order = element.order
-        place = (0, 0.0) if order is None else (2, 0.0) if math.isnan(order) else (1, order)
-        times = (element.event_time, element.arrival)
-        return (*(times if aggregate.by == "event_time" else times[1:]), place)
+        return _rank(aggregate, element)
 
     best = (min if aggregate.kind == "first" else max)(map(rank, elements))
     of_best_rank = [_plain(element.value) for element in elements if rank(element) == best]
     return lambda given: any(alike(given, value) for value in of_best_rank)
+
+
+def _rank(aggregate: Aggregate, element: Element) -> tuple[Any, ...]:
+    order = element.order
+    place = (0, 0.0) if order is None else (2, 0.0) if math.isnan(order) else (1, order)
+    times = (element.event_time, element.arrival)
+    return (*(times if aggregate.by == "event_time" else times[1:]), place)
+
+
+def _collect_list(aggregate: Aggregate, elements: Sequence[Element], column: str) -> Holds:
+    """The values of equal rank may be in any order; a limit may cut the last of them."""
+    by_rank: dict[tuple[Any, ...], list[Any]] = {}
+    for element in elements:
+        by_rank.setdefault(_rank(aggregate, element), []).append(_token(element.value))
+    in_order = [values for _, values in sorted(by_rank.items())]
+    length = min(len(elements), aggregate.limit or len(elements))
+
+    def holds(given: Any) -> bool:
+        if given is None or not elements:
+            return given is None and not elements
+        tokens = iter(map(_token, given))
+        parts = [Counter(itertools.islice(tokens, len(values))) for values in in_order]
+        return len(given) == length and all(
+            part <= Counter(values) for part, values in zip(parts, in_order, strict=True)
+        )
+
+    return holds
+
+
+def _token(value: Any) -> Any:
+    """Equal for values that are one, NaN and NaN among them."""
+    return repr(value + 0.0) if isinstance(value, float) else value
+
+
+def _string_agg(aggregate: Aggregate, elements: Sequence[Element], column: str) -> Holds:
+    """As `_collect_list` where all ranks differ; else a text of the same pieces."""
+    in_order = sorted(elements, key=lambda element: _rank(aggregate, element))
+    ranks = [_rank(aggregate, element) for element in in_order]
+    text = (aggregate.separator or "").join(_values(in_order)) if elements else None
+    if len(set(ranks)) == len(ranks):
+        return _exactly(text)
+    return lambda given: sorted(given) == sorted(text or "")
+
+
+def _by_other(aggregate: Aggregate, elements: Sequence[Element], column: str) -> Holds:
+    pick = min if aggregate.kind == "min_by" else max
+    pairs = [(item.order + 0.0, _plain(item.value)) for item in elements if item.order is not None]
+    return _exactly(pick(pairs, key=lambda pair: tuple(map(_nan_last, pair)))[1] if pairs else None)
+
+
+def _top(aggregate: Aggregate, elements: Sequence[Element], column: str) -> Holds:
+    counts = [
+        {
+            "value": _plain(one.value),
+            "count": sum(repr(_plain(one.value)) == repr(_plain(item.value)) for item in elements),
+        }
+        for one in _different(elements)
+    ]
+    counts.sort(key=lambda item: -item["count"])
+    if aggregate.kind == "mode":
+        return _exactly(counts[0]["value"] if counts else None)
+    return _exactly(counts[: aggregate.limit] or None)
+
+
+def _quantile(aggregate: Aggregate, elements: Sequence[Element], column: str) -> Holds:
+    values = sorted((_plain(item.value) for item in elements), key=_nan_last)
+    if not values:
+        return _exactly(None)
+    quantile = Fraction(1, 2) if aggregate.kind == "median" else Fraction(str(aggregate.quantile))
+    position = quantile * (len(values) - 1)
+    low, high = values[math.floor(position)], values[math.ceil(position)]
+    if position.denominator == 1 or repr(low) == repr(high):
+        return _exactly(nearest(exact_sum([low])))
+    if any(isinstance(value, float) and not math.isfinite(value) for value in (low, high)):
+        return _exactly(low * 1.0 + high * 1.0)
+    share = position - math.floor(position)
+    return _exactly(nearest(Fraction(low) * (1 - share) + Fraction(high) * share))
 
 
 def _plain(value: Any) -> Any:
@@ -260,9 +336,17 @@ BRUTE_FORCES: dict[str, Callable[[Aggregate, Sequence[Element], str], Holds]] = 
     "bit_xor": _bits,
     "first": _first_or_last,
     "last": _first_or_last,
+    "min_by": _by_other,
+    "max_by": _by_other,
+    "collect_list": _collect_list,
+    "string_agg": _string_agg,
     "count_distinct": _count_distinct,
     "sum_distinct": _sum_distinct,
     "collect_set": _collect_set,
+    "mode": _top,
+    "top": _top,
+    "median": _quantile,
+    "quantile": _quantile,
     "approx_distinct": _approx_distinct,
     "approx_quantile": _approx_quantile,
 }

@@ -15,7 +15,7 @@ from slackwater.engine.aggregates import BoundAggregate, Columns, OverflowAtRow,
 from slackwater.engine.aggregates.bound_aggregate import combine_spans
 from slackwater.engine.aggregates.table import AGGREGATES
 from slackwater.pipelines import Aggregate
-from slackwater.pipelines.aggregates import KINDS
+from slackwater.pipelines.aggregates import KINDS, OPTIONAL_SETTINGS
 from slackwater.windowing.columnar.arrays.groups import Groups, Spans
 from tests.engine.aggregates.brute_forces import OVERFLOW, Holds, expected
 from tests.engine.aggregates.elements import TYPES, Element, ValuesOfType, rows_of
@@ -26,6 +26,9 @@ SETTINGS: dict[str, Sequence[Any]] = {
     "precision": (4,),
     "quantile": (0.3, 1.0),
     "relative_error": (0.2,),
+    "other_column": ("o",),
+    "limit": (2, 1),
+    "separator": (", ",),
 }
 
 
@@ -66,6 +69,9 @@ def cases_of(kind: str) -> Iterator[Case]:
         yield Case(Aggregate(kind, "x", None, **all_settings[0]), column, values_of_type)
     for settings in all_settings:
         yield Case(Aggregate(kind, "x", "c", **settings), *types[0])
+    for name in OPTIONAL_SETTINGS.get(kind, ()):
+        for value in SETTINGS[name]:
+            yield Case(Aggregate(kind, "x", None, **{**all_settings[0], name: value}), *types[0])
     if kind == "count":
         for where in (None, "c"):
             yield Case(Aggregate(kind, None, where), "byte", TYPES["integer"]["byte"])

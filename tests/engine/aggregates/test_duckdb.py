@@ -34,12 +34,14 @@ class Sql(NamedTuple):
 _ROUNDED = "1e-12 * sum(abs(x::DOUBLE))"
 _ROUNDED_FLOATS = f"if(any_value(typeof(x)) IN ('FLOAT', 'DOUBLE'), {_ROUNDED}, 0)"
 _SQUARED = "1e-9 * sum(x::DOUBLE * x::DOUBLE)"
+# Infinite, or an error, where the distance of two values is greater than every double.
+_INTERPOLATED = "1e-12 * (2 * max(abs(x::DOUBLE)))"
 _AT_QUANTILE = "list_sort(list(x))[1 + floor({q}::DECIMAL(9, 4) * (count(x) - 1))::INT]::DOUBLE"
 _RANK = {
     "event_time": "__event_ms, __arrival_ms, o NULLS FIRST",
     "arrival": "__arrival_ms, o NULLS FIRST",
 }
-# Kind → its SQL, in which {by} is the order of rows and {q} the quantile.
+# Kind → its SQL, over the rows u that count; {by} is the order of rows, {q} the quantile.
 SQL: dict[str, Sql] = {
     "count": Sql("count(x)"),
     "sum": Sql("sum(x)", _ROUNDED_FLOATS),
@@ -57,9 +59,20 @@ SQL: dict[str, Sql] = {
     "bit_xor": Sql("bit_xor(x)"),
     "first": Sql("first(x ORDER BY {by})"),
     "last": Sql("last(x ORDER BY {by})"),
+    "min_by": Sql("first(x ORDER BY o, x) FILTER (o IS NOT NULL)"),
+    "max_by": Sql("last(x ORDER BY o, x) FILTER (o IS NOT NULL)"),
+    "collect_list": Sql("list(x ORDER BY {by})[:{limit}]"),
+    "string_agg": Sql("string_agg(x, '{separator}' ORDER BY {by})"),
     "count_distinct": Sql("count(DISTINCT x)"),
     "sum_distinct": Sql("sum(DISTINCT x)", _ROUNDED_FLOATS),
     "collect_set": Sql("list_sort(list(DISTINCT x))"),
+    "mode": Sql("(SELECT x FROM u GROUP BY x ORDER BY count(*) DESC, x LIMIT 1)"),
+    "top": Sql(
+        "(SELECT list(s) FROM (SELECT {{'value': x, 'count': count(*)}} AS s FROM u GROUP BY x "
+        "ORDER BY count(*) DESC, x LIMIT {limit}))"
+    ),
+    "median": Sql("median(x::DOUBLE)", _INTERPOLATED),
+    "quantile": Sql("quantile_cont(x::DOUBLE, {q})", _INTERPOLATED),
     "approx_distinct": Sql("count(DISTINCT x)", "3"),
     "approx_quantile": Sql(
         _AT_QUANTILE,
@@ -74,14 +87,17 @@ def _answer(case: Case, rows: pa.Table) -> tuple[Any, Any]:
     """(DuckDB's result, the error that it allows: 0 for none, None where DuckDB can't say)."""
     item, sql = case.aggregate, SQL[case.aggregate.kind]
     where = "x IS NOT NULL" + (f" AND {item.where}" if item.where else "")
-    settings = {"by": _RANK.get(item.by or ""), "q": item.quantile}
+    settings = {"by": _RANK.get(item.by or ""), "q": item.quantile, "separator": item.separator}
+    settings["limit"] = item.limit or 1000
     DATABASE.register("t", rows)
     columns = ", ".join(text.format(**settings) for text in (sql.result, sql.error or "0"))
     try:
-        table = DATABASE.sql(f"SELECT {columns} FROM (FROM t WHERE {where})").to_arrow_table()
+        table = DATABASE.sql(
+            f"WITH u AS (FROM t WHERE {where}) SELECT {columns}, count(*) FROM u"
+        ).to_arrow_table()
     except duckdb.OutOfRangeException:  # a sum of more than 38 digits, a variance beyond the greatest double
         return None, None
-    result, error = (column.to_pylist()[0] for column in table.columns)
+    result, error, _ = (column.to_pylist()[0] for column in table.columns)
     return result, 0 if error is None else error if math.isfinite(error) else None
 
 

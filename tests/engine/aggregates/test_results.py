@@ -285,11 +285,24 @@ def bound(aggregate: Aggregate, column_type: pa.DataType) -> None:
         (lambda: agg.approx_quantile("x", 1.5), "quantile is 1.5; it is a number from 0 to 1"),
         (lambda: agg.approx_quantile("x", 0.5, relative_error=0.0), "relative_error is 0.0"),
         (lambda: agg.first("x", by="row"), "by is 'row'; it is 'event_time' or 'arrival'"),  # type: ignore[arg-type]
-        (lambda: Aggregate("sum", "x", by="arrival"), "by is 'arrival'; it belongs to first and last"),
+        (
+            lambda: Aggregate("sum", "x", by="arrival"),
+            "by is 'arrival'; it belongs to first, last, collect_list",
+        ),
         (
             lambda: Aggregate("approx_quantile", "x"),
-            "quantile is None; it belongs to approx_quantile, which must have it",
+            "quantile is None; it belongs to quantile and approx_quantile, which must have it",
         ),
+        (
+            lambda: bound(agg.min_by("x", "y"), pa.int64()),
+            r"select\['result'\] = min_by\('x'\): the source has no column 'y'; it has x",
+        ),
+        (
+            lambda: bound(agg.string_agg("x", ","), pa.int64()),
+            "the column is int64; string_agg takes strings",
+        ),
+        (lambda: bound(agg.bool_and("x"), pa.int64()), "the column is int64; bool_and takes boolean"),
+        (lambda: bound(agg.median("x"), pa.date32()), "median takes integers, floats and decimals"),
         (lambda: agg.variance("x", where="x >"), "at column 4: the text ends; a column, a literal"),
         (lambda: bound(agg.variance("x"), pa.string()), "variance takes integers, floats and decimals"),
         (

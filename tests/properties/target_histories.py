@@ -38,6 +38,7 @@ from slackwater.inspection.inspection import Inspection
 from slackwater.runs.lineage.erasure import Erasure, person_of_key
 from slackwater.runs.lineage.moves import Moves
 from slackwater.runs.publishing.delivery import Delivery
+from slackwater.runs.publishing.rebuild import Rebuild
 from slackwater.runs.publishing.roll_forward import RollForward
 from slackwater.runs.restating.redrive import Redrive
 from slackwater.runs.staging.declarations import Declarations
@@ -80,7 +81,7 @@ class Place:
 
 def results_of(row: dict[str, Any]) -> dict[str, int]:
     """The results of a row that are not null."""
-    return {name: row[name] for name in RESULTS if row.get(name) is not None}
+    return {name: row[name] for name in (*RESULTS, "twice") if row.get(name) is not None}
 
 
 def sql_place(name: str, folder: Path) -> Place:
@@ -312,9 +313,21 @@ class TargetHistory:
             self.record()
 
     def change_results(self) -> None:
-        """Results are added, removed and put back; the next run has them."""
-        names = self.chance.sample(sorted(RESULTS), self.chance.randint(1, len(RESULTS)))
-        self.world.declare(select={name: RESULTS[name] for name in names})
+        """Results are added, removed and put back, computed ones and a condition, too; the next run has them,
+        or all that is published.
+        """
+        chance, world = self.chance, self.world
+        first, *others = chance.sample(sorted(RESULTS), chance.randint(1, len(RESULTS)))
+        world.declare(
+            select={name: RESULTS[name] for name in (first, *others)},
+            results=chance.choice([{}, {"twice": f"{first} * 2"}]),
+            hidden=[name for name in others if chance.random() < 0.3],
+            having=chance.choice([None, f"{first} > 1"]),
+        )
+        if chance.random() < 0.5:
+            tables = world.runner().tables
+            Rebuild("daily", tables, RollForward.from_stored(world.pipeline, tables)).compute_results()
+            self.record()
 
     def erase(self) -> None:
         """A key is erased by the documented steps; its rows in targets are deleted by hand, or forgotten."""

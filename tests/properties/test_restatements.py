@@ -33,6 +33,7 @@ pytestmark = pytest.mark.slow
 
 HOUR = timedelta(hours=1)
 MIXED = replace(UNION, source=[*UNION.sources[:2], replace(FOLDER.sources[0], name="folder")])
+RESULTS = {"share": "total / n", "rest": "total % n"}
 LENGTH = 4  # hours of a slice
 SLICES = 6
 
@@ -81,17 +82,20 @@ def pipelines() -> st.SearchStrategy[Pipeline]:
     ]
     strategies = [DAILY.watermarks, WatermarkStrategy.punctuated(hour_before_positive)]
     return st.builds(
-        lambda declared, window, purging, lateness, stragglers, key_by, distinct_by, watermarks: replace(
-            declared,
-            watermarks=watermarks,
-            window=window,
-            trigger=PurgingTrigger.of(EventTimeTrigger()) if purging else None,
-            allowed_lateness=lateness * HOUR,
-            stragglers=stragglers,
-            key_by=key_by,
-            # What is remembered for a bound needs one.
-            distinct_by=distinct_by if watermarks is DAILY.watermarks else None,
-            slice=LENGTH * HOUR,
+        lambda declared, window, purging, lateness, stragglers, key_by, distinct_by, watermarks, form: (
+            replace(
+                declared,
+                **form,
+                watermarks=watermarks,
+                window=window,
+                trigger=PurgingTrigger.of(EventTimeTrigger()) if purging else None,
+                allowed_lateness=lateness * HOUR,
+                stragglers=stragglers,
+                key_by=key_by,
+                # What is remembered for a bound needs one.
+                distinct_by=distinct_by if watermarks is DAILY.watermarks else None,
+                slice=LENGTH * HOUR,
+            )
         ),
         st.sampled_from([DAILY, FOLDER, UNION, MIXED]),
         st.sampled_from(windows),
@@ -101,6 +105,7 @@ def pipelines() -> st.SearchStrategy[Pipeline]:
         st.sampled_from(["k", "k", None]),
         st.sampled_from([None, None, "x"]),
         st.sampled_from(strategies),
+        st.sampled_from([{}, {}, {"having": "n > 1"}, {"results": RESULTS, "having": "share <> 1"}]),
     )
 
 

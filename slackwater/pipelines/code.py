@@ -10,10 +10,10 @@ A module whose name is computed at run time (`importlib.import_module(name)`) is
 import ast
 import hashlib
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib.util import resolve_name
 from pathlib import Path
-from types import ModuleType
+from types import GeneratorType, ModuleType
 
 from slackwater.pipelines.pipeline import Pipeline
 
@@ -86,8 +86,23 @@ def _with_parents(module: str) -> list[str]:
 
 
 def pipelines_in(module: ModuleType) -> dict[int, Pipeline]:
-    """The pipelines that the names of a module stand for, by identity."""
-    return {id(value): value for value in vars(module).values() if isinstance(value, Pipeline)}
+    """The pipelines that the names of a module stand for, by identity: also those of a list, tuple, set or
+    mapping that holds nothing else, and of a generator called `pipelines`, which becomes a list.
+    """
+    values = vars(module)
+    if isinstance(values.get("pipelines"), GeneratorType):
+        values["pipelines"] = list(values["pipelines"])
+    return {id(item): item for value in values.values() for item in _pipelines_of(value)}
+
+
+def _pipelines_of(value: object) -> Iterable[Pipeline]:
+    if isinstance(value, Pipeline):
+        return [value]
+    items = list(value.values()) if isinstance(value, Mapping) else value
+    is_collection = type(items) in (list, tuple, set)
+    if not is_collection or not all(isinstance(item, Pipeline) for item in items):  # type: ignore[attr-defined]
+        return []
+    return items  # type: ignore[return-value]
 
 
 def defining_modules(module: ModuleType, importers: Collection[str] = ()) -> dict[int, ModuleType]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
-from itertools import count
 from typing import Any, NamedTuple, Unpack
 
 from slackwater.windowing.functions import KeyedProcessFunction
@@ -36,8 +35,13 @@ class ProcessRows(NamedTuple):
 
     def ordinals(self) -> list[int]:
         """Of each row its position among those of its key and timestamp: 0, 1, …."""
-        counters: defaultdict[tuple[Any, int | None], count[int]] = defaultdict(count)
-        return [next(counters[owner]) for owner in zip(self.keys, self.timestamps, strict=True)]
+        counts: dict[tuple[Any, int | None], int] = {}
+        ordinals = []
+        for owner in zip(self.keys, self.timestamps, strict=True):
+            ordinal = counts.get(owner, 0)
+            counts[owner] = ordinal + 1
+            ordinals.append(ordinal)
+        return ordinals
 
 
 class ProcessLog(OperatorLog):

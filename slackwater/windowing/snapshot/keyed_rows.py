@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from slackwater.windowing.snapshot.columns import NAMESPACE, UNTYPED_VALUE
-from slackwater.windowing.snapshot.json_values import dump_value, kind_and_value, with_kind
+from slackwater.windowing.snapshot.json_values import dump_value, kind_and_value
 from slackwater.windowing.snapshot.layout import ContentsColumns, SnapshotLayout
 from slackwater.windowing.snapshot.list_pieces import PieceOrder, pieces_of
 from slackwater.windowing.snapshot.sql_types import to_column, to_values
@@ -84,18 +84,13 @@ def _rows_of(entry: StateEntry, layout: SnapshotLayout) -> Iterator[_Row]:
 
 
 def _text(row: _Row, layout: SnapshotLayout) -> str:
-    return dump_value(
-        layout.json, _json_value(row, layout), row.entry.state_name, row.entry.key, row.entry.namespace
-    )
-
-
-def _json_value(row: _Row, layout: SnapshotLayout) -> dict[str, Any]:
-    if row.map_key is not None and row.entry.kind == "map":
-        return {"map": row.value}
-    contents = _typed_contents(layout, row.entry.state_name)
-    if contents is not None and row.entry.namespace is not None and row.entry.kind != "list":
-        return {_PARTS: [array[0].as_py() for array in contents.arrays([row.value])]}
-    return with_kind(layout.json, row.entry.kind, row.value)
+    """`{kind: value}` as JSON."""
+    (name, kind, _, key, namespace, _), value = row.entry, row.value
+    if row.map_key is None or kind != "map":
+        contents = _typed_contents(layout, name)
+        if contents is not None and namespace is not None and kind != "list":
+            kind, value = _PARTS, [array[0].as_py() for array in contents.arrays([value])]
+    return f'{{"{kind}":{dump_value(layout.json, value, name, key, namespace)}}}'
 
 
 def _typed_contents(layout: SnapshotLayout, state_name: str) -> ContentsColumns | None:

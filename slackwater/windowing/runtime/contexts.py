@@ -12,12 +12,12 @@ from slackwater.windowing.functions import KeyedStateStore
 from slackwater.windowing.java import LONG_MIN
 from slackwater.windowing.runtime.internal_timer_service import InternalTimerService
 from slackwater.windowing.runtime.operator_output import OperatorOutput
-from slackwater.windowing.state.backend import InternalState, StateBackend
+from slackwater.windowing.state.backend import StateBackend
 from slackwater.windowing.state.descriptors import StateDescriptor
 from slackwater.windowing.state.handles import KeyContext, bind, mergeable
 from slackwater.windowing.windows import Window
 
-_NO_HANDLE: Final = (object(), None)
+_NO_HANDLE: Final = (None, object(), None)
 
 
 class NamespacedStateStore:
@@ -95,15 +95,16 @@ class OperatorTriggerContext(SimpleTimerService):
     def __init__(self, keys: KeyContext, timers: InternalTimerService, backend: StateBackend) -> None:
         super().__init__(keys, timers)
         self._backend = backend
-        self._handles: dict[InternalState, tuple[Window, Any]] = {}  # the newest of each state
+        # Of each state the newest, by its name.
+        self._handles: dict[str, tuple[StateDescriptor, Window, Any]] = {}
         self.merged_windows: list[Window] = []
 
     def get_partitioned_state(self, descriptor: StateDescriptor) -> Any:
-        state, window = self._backend.state(descriptor), self.window
-        handle_window, handle = self._handles.get(state, _NO_HANDLE)
-        if handle_window is not window:
-            handle = bind(state, self._keys, window)
-            self._handles[state] = window, handle
+        window = self.window
+        newest_descriptor, handle_window, handle = self._handles.get(descriptor.name, _NO_HANDLE)
+        if handle_window is not window or newest_descriptor is not descriptor:
+            handle = bind(self._backend.state(descriptor), self._keys, window)
+            self._handles[descriptor.name] = descriptor, window, handle
         return handle
 
     def merge_partitioned_state(self, descriptor: StateDescriptor) -> None:

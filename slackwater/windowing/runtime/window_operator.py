@@ -78,6 +78,7 @@ class WindowOperator(KeyedOperator):
         self.config = config
         self.late_records_dropped = 0
         self._evictor, self._trigger = config.evictor, config.trigger
+        # About every element, whatever the trigger promises; so also once the watermark has gone back.
         self._asks_always = not config.trigger.arms_once
         self._contents = self.backend.state(config.contents)
         self._are_contents_listed = config.contents.kind == "list"
@@ -144,7 +145,8 @@ class WindowOperator(KeyedOperator):
         """Add an element to its windows. Returns the windows for which it is late; None for none."""
         missed_windows: list[Window] | None = None if windows else []
         contents, listener, context, ends = self._contents, self._listener, self._context, self._ends
-        watermark, must_ask = self.timer_service.current_watermark, self._must_ask
+        timers = self.timer_service
+        watermark, must_ask = timers.current_watermark, self._asks_always or timers.has_gone_back
         is_event_time, collected_mark = self._is_event_time, self._collected_mark
         element = TimestampedValue(value, timestamp) if self._evictor is not None else value
         for window in windows:
@@ -167,7 +169,8 @@ class WindowOperator(KeyedOperator):
         key = self.current_key
         missed_windows: list[Window] | None = None if windows else []
         element = TimestampedValue(value, timestamp) if self._evictor is not None else value
-        watermark = self.timer_service.current_watermark
+        timers = self.timer_service
+        watermark, must_ask = timers.current_watermark, self._asks_always or timers.has_gone_back
         sessions: MergingWindowSet | None = None
         for window in windows:
             self._context.window = window
@@ -192,7 +195,7 @@ class WindowOperator(KeyedOperator):
             is_new = self._contents.add(key, state_window, element)
             if self._listener is not None:
                 self._listener.element_added(key, actual, value, timestamp)
-            if is_new or is_touched or last_instant <= watermark or self._must_ask:
+            if is_new or is_touched or last_instant <= watermark or must_ask:
                 self._ask_trigger(actual, state_window, cleanup, value, time)
         if sessions is not None:
             merging.persist(key, sessions)
@@ -357,8 +360,3 @@ class WindowOperator(KeyedOperator):
         """Call the function's `clear` for a collected window."""
         self._window_context.window = window
         self._function.clear(self._window_context)
-
-    @property
-    def _must_ask(self) -> bool:
-        """Whether the trigger is asked about every element, whatever its `arms_once` promises."""
-        return self._asks_always or self.timer_service.has_gone_back

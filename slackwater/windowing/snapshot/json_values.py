@@ -137,7 +137,9 @@ class JsonValues:
         }
 
     def _encode_record(self, value: Any, careful: bool) -> Any:
-        return {"$record": [type(value).__name__, self._encode_dict(value._asdict(), careful)]}
+        fields = value._asdict()  # their names are identifiers, which no tag is
+        items = zip(fields, self._encode_list(fields.values(), careful), strict=True)
+        return {"$record": [type(value).__name__, dict(items)]}
 
     def _encode_other(self, value: Any, careful: bool) -> Any:
         kind = type(value)

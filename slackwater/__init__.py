@@ -3,7 +3,8 @@ TumblingEventTimeWindows`.
 
 Names are those of `slackwater.pipelines`, `slackwater.sinks`, `slackwater.windowing` and
 `slackwater.inspection.sql.engine_views`, imported when one of them is first asked for:
-`slackwater.args`, which DAG files import, needs the standard library alone.
+`slackwater.args`, which DAG files import, needs the standard library alone. `from slackwater import *` brings
+all of them but the views, which need Arrow.
 """
 
 from importlib import import_module
@@ -24,13 +25,16 @@ _NAMES_OF_VIEWS = frozenset({"polars_views", "spark_views"})
 def __getattr__(name: str) -> Any:
     if name in _NAMES_OF_VIEWS:
         return getattr(import_module(_VIEWS), name)
+    if name == "__all__":  # of `from slackwater import *`
+        return sorted(set(__dir__()) - _NAMES_OF_VIEWS)
     if not name.startswith("_"):
         for module in map(import_module, _ROOMS):
             if name in module.__all__:
                 return getattr(module, name)
-    raise AttributeError(
-        f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__dir__())}", name=name, obj=None
-    )
+    from slackwater.errors import did_you_mean
+
+    ways_out = did_you_mean(name, __dir__()) or f"it has {', '.join(__dir__())}"
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; {ways_out}", name=name, obj=None)
 
 
 def __dir__() -> list[str]:

@@ -5,6 +5,7 @@ to do.
 """
 
 import re
+from collections.abc import Iterable
 
 _PASSWORD = re.compile(r"(?<=://)([^/\s\"':@]*):[^/\s\"']*@")
 _SECRET = re.compile(
@@ -22,6 +23,14 @@ def without_credentials(text: str) -> str:
     recorded goes through this function.
     """
     return _SECRET.sub(r"\1***", _PASSWORD.sub(r"\1:***@", text))
+
+
+def did_you_mean(name: str, names: Iterable[str], written: str = "{}") -> str:
+    """``did you mean where=?`` for the nearest of `names`, as `written` (``{}=``); "" where none is near."""
+    import difflib  # of use to few processes
+
+    nearest = difflib.get_close_matches(name, list(names), 1)
+    return f"did you mean {written.format(nearest[0])}?" if nearest else ""
 
 
 class SlackwaterError(Exception):

@@ -4,10 +4,11 @@ rows of the window. How they accumulate, in which typed columns, is `slackwater.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from slackwater.pipelines.errors import PipelineError
 from slackwater.pipelines.expressions import parse_condition
+from slackwater.pipelines.mistyped_names import no_function
 
 # Each kind, and the settings that its declaration must have.
 KINDS: dict[str, tuple[str, ...]] = {
@@ -328,3 +329,9 @@ def approx_quantile(
     last. A histogram with buckets of equal relative width; values below 2.3e-308 count as 0.
     """
     return Aggregate("approx_quantile", column, where, quantile=quantile, relative_error=relative_error)
+
+
+if not TYPE_CHECKING:  # type checkers know the names
+
+    def __getattr__(name: str) -> Any:
+        raise no_function("agg", name, globals())

@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from slackwater.pipelines.errors import PipelineError
+from slackwater.pipelines.mistyped_names import no_function
 from slackwater.pipelines.suites import Suite, suite_of
 
 Severity = Literal["reject", "warn"]
@@ -244,3 +245,9 @@ def suite(
     except OSError as error:
         raise PipelineError(subject, f"custom: {error}") from error
     return Suite(name, expectations, severity, code)
+
+
+if not TYPE_CHECKING:  # type checkers know the names
+
+    def __getattr__(name: str) -> Any:
+        raise no_function("expect", name, globals())

@@ -6,12 +6,14 @@ from numbers import Real
 from typing import Any, TypeVar
 
 from slackwater.pipelines.errors import PipelineError
+from slackwater.pipelines.mistyped_names import refuse_unknown_arguments
 
 Value = TypeVar("Value")
 Limits = tuple[Value | None, Value | None]
 _SUBJECT = "Health"
 
 
+@refuse_unknown_arguments
 @dataclass(frozen=True, kw_only=True)
 class Health:
     """The thresholds at which a pipeline is yellow or red, each a pair (yellow, red); None means never. They

@@ -16,6 +16,7 @@ from slackwater.pipelines.errors import PipelineError
 from slackwater.pipelines.expectations import Expectation, InputExpectation
 from slackwater.pipelines.expressions import Expression, parse_condition, parse_derivations
 from slackwater.pipelines.health import Health
+from slackwater.pipelines.mistyped_names import refuse_unknown_arguments
 from slackwater.pipelines.process_functions import check_key_of_function, check_keyed_process
 from slackwater.pipelines.sinks import Sink, check_sinks
 from slackwater.pipelines.sources import Roles, Source, check_sources, roles_of
@@ -39,6 +40,7 @@ from slackwater.windowing.key_types import STRING
 from slackwater.windowing.times import duration_ms, to_ms
 
 
+@refuse_unknown_arguments
 @dataclass(frozen=True, kw_only=True)
 class Pipeline:
     """Windows over a source, replayed slice after slice into a published table. Arguments are keyword-only;

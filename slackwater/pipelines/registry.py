@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -17,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import CodeType, ModuleType
 
-from slackwater.errors import UsageError
+from slackwater.errors import UsageError, did_you_mean
 from slackwater.pipelines.canonical import USER_MODULE
 from slackwater.pipelines.code import code_hash, defining_modules, imported_files, pipelines_in
 from slackwater.pipelines.pipeline import Pipeline
@@ -311,17 +312,25 @@ class _LoaderOfText(SourceFileLoader):
 
 def _not_loaded(what: Path | str, error: BaseException) -> PipelinesFileError:
     """The error for code that fails, or ends the process, when it is loaded."""
-    message = str(error)
+    message = _message_of(error)
+    end = "" if message.endswith((".", "?")) else "."
+    return PipelinesFileError(
+        f"{what}: {type(error).__name__} while loading: {message}{end} Correct it, then repeat the command.",
+        path=str(what),
+    )
+
+
+def _message_of(error: BaseException) -> str:
     if isinstance(error, SystemExit):
-        message = (
+        return (
             f"sys.exit({error.code!r}); what is to be done only in a script belongs below `if __name__ == "
             '"__main__":`.'
         )
-    return PipelinesFileError(
-        f"{what}: {type(error).__name__} while loading: {message}{'' if message.endswith('.') else '.'} "
-        "Correct it, then repeat the command.",
-        path=str(what),
-    )
+    import_failure = re.match(r"cannot import name '(\w+)'", str(error))
+    if import_failure and isinstance(error, ImportError) and error.name == _OWN_PACKAGE:
+        suggestion = did_you_mean(import_failure[1], dir(sys.modules[_OWN_PACKAGE]))
+        return f"{_OWN_PACKAGE} has no {import_failure[1]}{suggestion and '; '}{suggestion}"
+    return str(error)
 
 
 def _import(name: str) -> ModuleType:

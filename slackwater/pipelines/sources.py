@@ -17,6 +17,7 @@ from slackwater.pipelines.expressions import (
     parse_derivations,
     parse_expression,
 )
+from slackwater.pipelines.mistyped_names import refuse_unknown_arguments
 from slackwater.windowing.calendars import zone_named
 from slackwater.windowing.errors import ConfigurationError
 
@@ -186,6 +187,7 @@ class Source:
         return hash((type(self), self.table, self.name, self.columns, self.order, self.lacks, expressions))
 
 
+@refuse_unknown_arguments
 @dataclass(frozen=True)
 class DeltaSource(Source):
     """A Delta table of events, append-only between two runs.
@@ -220,6 +222,7 @@ class DeltaSource(Source):
     __hash__ = Source.__hash__
 
 
+@refuse_unknown_arguments
 @dataclass(frozen=True)
 class ParquetSource(Source):
     """A folder of Parquet files of events, to which files are added between two runs. Files whose names begin

@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 
 from slackwater.pipelines.errors import PipelineError
+from slackwater.pipelines.mistyped_names import refuse_unknown_arguments
 from slackwater.pipelines.sinks import Sink, SinkContext, SinkTarget
 
 
+@refuse_unknown_arguments
 @dataclass(frozen=True)
 class ChangeFeedSink(Sink):
     """Corrections as rows of an append-only Delta table. ``op`` is insert, update_before, update_after or

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slackwater.pipelines.errors import PipelineError
+from slackwater.pipelines.mistyped_names import refuse_unknown_arguments
 from slackwater.pipelines.sinks import Sink, SinkContext, SinkTarget
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
+@refuse_unknown_arguments
 @dataclass(frozen=True)
 class FunctionSink(Sink):
     """A function that is called with each batch of corrections, in order.

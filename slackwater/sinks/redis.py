@@ -4,11 +4,13 @@ from dataclasses import dataclass
 
 from slackwater.errors import without_credentials
 from slackwater.pipelines.errors import PipelineError
+from slackwater.pipelines.mistyped_names import refuse_unknown_arguments
 from slackwater.pipelines.sinks import Sink, SinkContext, SinkTarget
 from slackwater.sinks.connections import check_url, variable_of
 from slackwater.sinks.key_patterns import fields_of
 
 
+@refuse_unknown_arguments
 @dataclass(frozen=True)
 class RedisSink(Sink):
     """Rows of `published` as hashes in Redis, a field for each result; nulls are left out. Withdrawn rows are

@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 from slackwater.errors import without_credentials
 from slackwater.pipelines.errors import PipelineError
+from slackwater.pipelines.mistyped_names import refuse_unknown_arguments
 from slackwater.pipelines.sinks import Sink, SinkContext, SinkTarget
 from slackwater.sinks.connections import check_url, variable_of
 
 
+@refuse_unknown_arguments
 @dataclass(frozen=True)
 class SqlSink(Sink):
     """Rows of `published` as rows of a SQL table: key columns, window_start and window_end (UTC), the

@@ -125,10 +125,13 @@ def test_the_front_door_has_every_name_that_a_pipelines_file_needs() -> None:
     assert set(dir(slackwater)) == names
     assert all(getattr(slackwater, name) is not None for name in names)
     assert len(names) == sum(map(len, rooms)), "a name that stands in two rooms hides one of them"
-    with pytest.raises(
-        AttributeError, match=r"no attribute 'Pipelin'; it has Aggregate, AggregateFunction, "
-    ):
-        slackwater.Pipelin  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no attribute 'qqq'; it has Aggregate, AggregateFunction, "):
+        slackwater.qqq  # noqa: B018
+
+
+def test_a_star_brings_the_names_without_arrow() -> None:
+    names = "Pipeline, agg, CountWindows, SqlSink"
+    assert not top_levels_after(f"from slackwater import *; {names}") & {*HEAVY, "pyarrow"}
 
 
 def test_the_front_door_opens_no_room_before_it_is_asked() -> None:

@@ -247,11 +247,19 @@ def test_a_path_that_holds_no_delta_table_is_told(tmp_path: Path, new_output: Ca
     assert f"no Delta table at {tmp_path}/sources/departures" in new_output()
 
 
-def test_an_empty_source_is_told(flights: Path, tmp_path: Path, new_output: Callable[[], str]) -> None:
+def test_an_empty_source_is_run_and_leaves_nothing(
+    flights: Path, tmp_path: Path, new_output: Callable[[], str]
+) -> None:
     schema = pa.schema(DeltaTable(str(flights / "sources" / "departures")).schema())
     write_deltalake(str(tmp_path / "sources" / "departures"), schema.empty_table())
-    assert here("run", "departures", "--to", "2013-01-02", "--warehouse", tmp_path) == 2
-    assert "is empty (version 0): there is nothing to replay yet" in new_output()
+    assert here("plan", "departures", "--to", "2013-01-02", "--warehouse", tmp_path) == 0
+    assert here("run", "departures", "--to", "2013-01-02", "--warehouse", tmp_path) == 0
+    for table in ("published", "window_state", "quarantine", "late_events"):
+        assert DeltaTable(str(tmp_path / "departures" / table)).to_pyarrow_table().num_rows == 0
+    new_output()
+    assert here("runs", "departures", "--warehouse", tmp_path, "--output", "json") == 0
+    [run] = json.loads(new_output())
+    assert (run["kind"], run["rows_read"], run["windows_open"]) == ("run", 0, 0)
 
 
 # --- the warehouse

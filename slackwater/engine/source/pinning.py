@@ -28,7 +28,7 @@ from slackwater.tables.warehouse import Warehouse
 
 
 class EmptySource(UsageError):
-    """The source has no rows at all."""
+    """A folder has no files, so nothing says which columns it has."""
 
 
 class VersionGone(PermanentError):
@@ -63,8 +63,8 @@ def pin(
     records: bool = False,
 ) -> PinnedSource:
     """The source at `version` (default: newest), which must be a version of the table `table_id` (None: of
-    any). `may_be_empty`: whether it may have no rows at all. `records`: whether the newest version of a
-    folder is recorded, so that a run may be pinned to it.
+    any). `may_be_empty`: whether a folder may have no files, and so no columns. `records`: whether the newest
+    version of a folder is recorded, so that a run may be pinned to it.
 
     Raises:
         NotADeltaTable, EmptySource, LogDamaged: what is at `uri` can't be read as a source.
@@ -87,13 +87,13 @@ def pin(
             table = _load_version(source, uri, table, version)
         except VersionGone:
             _refuse_other(source, uri, newest_id, table_id)
-            newest = _pin_loaded(source, place, _open_source(source, uri), may_be_empty=may_be_empty)
+            newest = _pin_loaded(source, place, _open_source(source, uri))
             recorded_source = newest.recorded_at(version)
             if recorded_source is None:
                 raise
             return recorded_source
     _refuse_other(source, uri, table.table_id, table_id)
-    return _pin_loaded(source, place, table, may_be_empty=may_be_empty)
+    return _pin_loaded(source, place, table)
 
 
 def pin_both(
@@ -111,7 +111,7 @@ def pin_both(
     uri = _uri_of(place)
     table = _open_source(source, uri, since=version)
     _refuse_other(source, uri, table.table_id, table_id)
-    newest = _pin_loaded(source, place, table, may_be_empty=may_be_empty)
+    newest = _pin_loaded(source, place, table)
     if version == newest.version:
         return newest, newest
     try:
@@ -121,7 +121,7 @@ def pin_both(
         if recorded_source is None:
             raise
         return newest, recorded_source
-    return newest, _pin_loaded(source, place, table_before, may_be_empty=may_be_empty)
+    return newest, _pin_loaded(source, place, table_before)
 
 
 def as_recorded(source: PinnedSource) -> PinnedSource:
@@ -229,20 +229,12 @@ def _load_version(source: Source, uri: str, newest: OpenTable, version: int) -> 
     return OpenTable.of(uri, table)
 
 
-def _pin_loaded(
-    source: Source, place: str | DeltaPlace, table: OpenTable, *, may_be_empty: bool
-) -> PinnedSource:
+def _pin_loaded(source: Source, place: str | DeltaPlace, table: OpenTable) -> PinnedSource:
     uri, schema, protocol = _uri_of(place), table.schema, table.base.protocol()
     configuration = table.base.metadata().configuration
     mapping = configuration.get("delta.columnMapping.mode", "none")
     has_vectors = "deletionVectors" in (protocol.reader_features or ())
     actions = actions_with_vectors(table.as_delta_rs(), uri) if has_vectors else table.actions.sort_by("path")
-    if not actions.num_rows and not may_be_empty:
-        raise EmptySource(
-            f"source {source.table!r} at {uri} is empty (version {table.version()}): there is nothing to "
-            "replay yet. Load rows into it, then repeat the command.",
-            uri=uri,
-        )
     reasons = (
         ("column mapping by numbers", mapping == "id"),
         ("column mapping of nested columns", mapping == "name" and any(map(_is_nested, schema.types))),

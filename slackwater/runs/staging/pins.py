@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from slackwater.engine.source.coverage import ReadRange
+from slackwater.engine.source.parquet_folder import FolderPlace
 from slackwater.engine.source.pinned_source import NewRowsNotKnown, PinnedSource, SourceRewritten
 from slackwater.engine.source.pinning import (
     EmptySource,
@@ -190,16 +191,19 @@ def _as_the_run_read_it(
 
 
 def pin_newest(pipeline: Pipeline, warehouse: Warehouse) -> tuple[PinnedSource, ...]:
-    """Each source of the pipeline at its newest version. One of several may have no rows yet. Raises
+    """Each source of the pipeline at its newest version. A table may have no rows yet. Raises
     NotADeltaTable, EmptySource, LogDamaged: what is there can't be read as a source.
     """
     places = [(source, place_of(warehouse, pipeline, source)) for source in pipeline.sources]
     may_be_empty = len(places) > 1
     pinned_sources = tuple(pin(source, place, may_be_empty=may_be_empty) for source, place in places)
-    if not any(source.actions.num_rows for source in pinned_sources):
+    if all(
+        isinstance(place, FolderPlace) and not source.actions.num_rows
+        for (_, place), source in zip(places, pinned_sources, strict=True)
+    ):
         tables = ", ".join(repr(source.table) for source, _ in places)
         raise EmptySource(
-            f"the sources {tables} are all empty: there is nothing to replay yet. Load rows into one of "
+            f"the folders {tables} are all empty: there is nothing to replay yet. Write files into one of "
             "them, then repeat the command.",
             uri=pinned_sources[0].uri,
         )

@@ -212,7 +212,7 @@ def _rewrites() -> Iterator[Case]:
         ("a deletion vector hides a row", partial(_hide, positions=[2])),
     ):
         yield Case(group, name, "error", partial(_is_refused, change=change, words=changed))
-    everything = partial(_is_refused, change=lambda w: _table(w).delete(), words=("is empty",))
+    everything = partial(_is_refused, change=lambda w: _table(w).delete(), words=changed)
     yield Case(group, "all rows are deleted", "error", everything)
     for name, change in (
         ("dropped and made again", _remake),

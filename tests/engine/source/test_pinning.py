@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from slackwater.engine.source import pinned_source
-from slackwater.engine.source.pinning import EmptySource, VersionGone, pin, pin_both
+from slackwater.engine.source.pinning import VersionGone, pin, pin_both
 from slackwater.tables.delta import table_handles
 from slackwater.tables.delta.folder import Folder
 from slackwater.tables.errors import CatalogManaged, LogDamaged, NotADeltaTable
@@ -50,12 +50,9 @@ class TestPinning:
         assert replace(second, version=first.version).actions.num_rows == 1
         assert pickled_source.actions == second.actions
 
-    def test_a_source_without_rows_is_empty(self, tmp_path: Path) -> None:
+    def test_a_table_without_rows_is_a_source(self, tmp_path: Path) -> None:
         Folder(str(tmp_path), SCHEMA).ensure()
-        with pytest.raises(
-            EmptySource, match=r"source 't' at .* is empty \(version 0\): there is nothing to replay yet"
-        ):
-            pin(SOURCE, str(tmp_path))
+        assert rows_read(pin(SOURCE, str(tmp_path)), after(0), after(24)) == ([], [])
 
     def test_what_is_no_delta_table_says_how_to_load_one(self, tmp_path: Path) -> None:
         (tmp_path / "notes.csv").write_text("a,b")

@@ -2,8 +2,9 @@
 rows of the window. How they accumulate, in which typed columns, is `slackwater.engine.aggregates`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from slackwater.pipelines.errors import PipelineError
@@ -21,6 +22,8 @@ KINDS: dict[str, tuple[str, ...]] = {
     "stddev": (),
     "var_pop": (),
     "stddev_pop": (),
+    **dict.fromkeys(("covar_pop", "covar_samp", "corr"), ("other_column",)),
+    **dict.fromkeys(("regr_slope", "regr_intercept", "regr_r2"), ("other_column",)),
     "bool_and": (),
     "bool_or": (),
     "bit_and": (),
@@ -39,6 +42,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "top": ("limit",),
     "median": (),
     "quantile": ("quantile",),
+    "histogram": ("bounds",),
     "approx_distinct": ("precision",),
     "approx_quantile": ("quantile", "relative_error"),
 }
@@ -56,9 +60,18 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "other_column": (lambda value: isinstance(value, str) and value != "", "the name of a column"),
     "limit": (lambda value: type(value) is int and value >= 1, "a whole number from 1"),
     "separator": (lambda value: isinstance(value, str), "a text"),
+    "bounds": (
+        lambda value: (
+            isinstance(value, tuple)
+            and len(value) > 0
+            and all(type(bound) in (int, float) and bound == bound for bound in value)
+            and all(low < high for low, high in pairwise(value))
+        ),
+        "a list of ascending numbers, at least one",
+    ),
 }
 # Settings that earlier versions lacked: the config hash of declarations without them is as it was.
-SETTINGS_LEFT_OUT = ("other_column", "limit", "separator")
+SETTINGS_LEFT_OUT = ("other_column", "limit", "separator", "bounds")
 
 
 @dataclass(frozen=True)
@@ -77,6 +90,7 @@ class Aggregate:
         other_column: the second source column, of an aggregate that reads two.
         limit: at most how many items a list has.
         separator: of string_agg: what stands between two texts.
+        bounds: of histogram: numbers, ascending.
 
     Nulls are skipped, as in SQL: an aggregate over nothing but nulls is null (a count is 0).
     """
@@ -91,8 +105,11 @@ class Aggregate:
     other_column: str | None = None
     limit: int | None = None
     separator: str | None = None
+    bounds: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.bounds, list):  # as a declaration or the ledger has them
+            object.__setattr__(self, "bounds", tuple(self.bounds))
         subject = f"aggregate {self.kind}"
         if self.kind not in KINDS:
             raise PipelineError(f"aggregate {self.kind!r}", f"it is one of {', '.join(KINDS)}")
@@ -182,6 +199,43 @@ def var_pop(column: str, *, where: str | None = None) -> Aggregate:
 def stddev_pop(column: str, *, where: str | None = None) -> Aggregate:
     """Standard deviation of a population (SQL's STDDEV_POP): the square root of `var_pop`, rounded once."""
     return Aggregate("stddev_pop", column, where)
+
+
+def covar_pop(x: str, y: str, *, where: str | None = None) -> Aggregate:
+    """Covariance of two numeric columns over the rows in which both have a value (SQL's COVAR_POP: divided by
+    n), as a double, from exact sums of their doubles, rounded once at a firing. NaN when a value is NaN or
+    infinite.
+    """
+    return Aggregate("covar_pop", x, where, other_column=y)
+
+
+def covar_samp(x: str, y: str, *, where: str | None = None) -> Aggregate:
+    """As `covar_pop`, of a sample: divided by n − 1, null of fewer than two rows."""
+    return Aggregate("covar_samp", x, where, other_column=y)
+
+
+def corr(x: str, y: str, *, where: str | None = None) -> Aggregate:
+    """Pearson's correlation of two numeric columns, exact as `covar_pop`; null where all values of one are
+    equal.
+    """
+    return Aggregate("corr", x, where, other_column=y)
+
+
+def regr_slope(y: str, x: str, *, where: str | None = None) -> Aggregate:
+    """Slope of the line y = slope · x + intercept that fits two numeric columns best (least squares), exact
+    as `covar_pop`; null where all x are equal. The arguments are y, x, as in SQL.
+    """
+    return Aggregate("regr_slope", y, where, other_column=x)
+
+
+def regr_intercept(y: str, x: str, *, where: str | None = None) -> Aggregate:
+    """Intercept of the line of `regr_slope`."""
+    return Aggregate("regr_intercept", y, where, other_column=x)
+
+
+def regr_r2(y: str, x: str, *, where: str | None = None) -> Aggregate:
+    """Determination (R²) of the line of `regr_slope`; 1 where all y are equal."""
+    return Aggregate("regr_r2", y, where, other_column=x)
 
 
 def bool_and(column: str, *, where: str | None = None) -> Aggregate:
@@ -312,6 +366,14 @@ def quantile(column: str, quantile: float, *, where: str | None = None) -> Aggre
     once. NaN comes last. See `approx_quantile` for many different values.
     """
     return Aggregate("quantile", column, where, quantile=quantile)
+
+
+def histogram(column: str, bounds: Sequence[float], *, where: str | None = None) -> Aggregate:
+    """How many values of a numeric column lie between ascending bounds, as a list of one count more than
+    there are bounds: of values up to the first one, of those above it up to the second, …, of those above the
+    last, NaN among them.
+    """
+    return Aggregate("histogram", column, where, bounds=tuple(bounds))
 
 
 def approx_distinct(column: str, *, precision: int = 12, where: str | None = None) -> Aggregate:

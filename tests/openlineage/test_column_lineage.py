@@ -71,6 +71,7 @@ def subtypes(dependencies: tuple[Dependency, ...]) -> dict[str, set[str]]:
         (agg.approx_distinct("x"), [Dependency("x", "AGGREGATION", True)]),
         (agg.sum("x"), [Dependency("x", "AGGREGATION")]),
         (agg.approx_quantile("x", 0.5), [Dependency("x", "AGGREGATION")]),
+        (agg.corr("x", "y"), [Dependency("x", "AGGREGATION"), Dependency("y", "AGGREGATION")]),
         (agg.max_by("x", "y"), [Dependency("x", "AGGREGATION"), Dependency("y", "SORT")]),
         (
             agg.max("x", where="y > 1 AND k = 'a'"),

@@ -19,6 +19,7 @@ from slackwater.pipelines import DeltaSource, Health, Pipeline, agg, expect
 from slackwater.pipelines.canonical import OpaqueValue, plain_value
 from slackwater.pipelines.errors import PipelineError
 from slackwater.pipelines.registry import config_hash, load
+from slackwater.runs.staging.columns_in_use import aggregate_of
 from slackwater.sinks import ChangeFeedSink
 from slackwater.windowing import (
     AggregateFunction,
@@ -239,11 +240,13 @@ mine = Pipeline(
 
 def test_settings_that_older_versions_lacked_are_left_out_where_nothing_is_declared() -> None:
     select = {"n": agg.count(), "names": agg.collect_list("name", limit=3)}
+    select["delays"] = agg.histogram("delay", [0, 15])
     described = declared(select=select).describe()["select"]
     assert {name for name, value in described["n"].items() if value is not None} == {"class", "kind"}
     older = {"class", "kind", "column", "where", "by", "precision", "quantile", "relative_error"}
     assert set(described["n"]) == older
     assert set(described["names"]) == {*older, "limit"}
+    assert aggregate_of(described["delays"]) == select["delays"]
 
 
 def test_the_config_hash_depends_neither_on_the_process_nor_on_where_the_file_lies(

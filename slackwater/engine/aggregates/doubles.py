@@ -28,6 +28,15 @@ from slackwater.windowing.columnar.arrays import limbs
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import Groups, sum_of_groups
 
+
+def nearest_doubles(numbers: pa.Array) -> np.ndarray:
+    """Numbers without nulls as the nearest doubles."""
+    if pa.types.is_decimal(numbers.type):  # Arrow's own cast may miss the nearest double by one unit
+        return np.array([float(number) for number in numbers.to_pylist()], np.float64)
+    doubles: np.ndarray = numbers.cast(pa.float64(), safe=False).to_numpy()
+    return doubles
+
+
 _SPECIALS = ("nan", "positive_infinity", "negative_infinity")
 
 

@@ -1,8 +1,10 @@
-"""`approx_quantile`: quantiles from a histogram with buckets of equal relative width.
+"""`histogram` between given bounds, and `approx_quantile`: quantiles from a histogram with buckets of equal
+relative width.
 
-In the style of DDSketch (Masson et al. 2019), without its collapsing of buckets: that depends on the order of
-the values, which is why no library is used. The result depends on the multiset of values alone. Bucket
-borders are roots of two, computed in decimals, so that every machine puts a value into the same bucket:
+The latter is in the style of DDSketch (Masson et al. 2019), without its collapsing of buckets: that depends
+on the order of the values, which is why no library is used. The result depends on the multiset of values
+alone. Bucket borders are roots of two, computed in decimals, so that every machine puts a value into the same
+bucket:
 
     with 2 buckets an octave    0.5      0.707       1       1.414       2
                                  | bucket b | b + 1  | b + 2    | b + 3  |
@@ -18,7 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.engine.aggregates.bound_aggregate import Columns, Parts
+from slackwater.engine.aggregates.bound_aggregate import Columns, Parts, build_lists, null_if_empty
+from slackwater.engine.aggregates.doubles import nearest_doubles
 from slackwater.engine.aggregates.sketches import BUCKET, SparseMaps, entries_of
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.maps import Fold
@@ -78,10 +81,7 @@ class ApproxQuantile(SparseMaps):
         self._buckets = buckets_per_octave(relative_error)
 
     def _entries_of(self, values: pa.Array) -> tuple[Longs, Longs]:
-        if pa.types.is_decimal(values.type):  # Arrow's own cast may miss the nearest double by one unit
-            doubles = np.array([float(value) for value in values.to_pylist()], np.float64)
-        else:
-            doubles = values.cast(pa.float64(), safe=False).to_numpy()
+        doubles = nearest_doubles(values)
         return buckets_of(doubles, self._buckets), np.ones(len(doubles), np.int64)
 
     def results(self, accumulators: Columns) -> pa.Array:
@@ -103,6 +103,38 @@ class ApproxQuantile(SparseMaps):
         kinds, numbers = np.unique(buckets, return_inverse=True)
         middles = np.array([middle(bucket, self._buckets) for bucket in kinds.tolist()], np.float64)
         return pc.if_else(pa.array(counts > 0), pa.array(middles[numbers]), pa.scalar(None, pa.float64()))
+
+    def encode(self, accumulators: Columns) -> Columns:
+        return accumulators
+
+    def decode(self, parts: Sequence[pa.Array]) -> Columns:
+        return [parts[0]]
+
+
+class Histogram(SparseMaps):
+    """The numbers of values in the intervals between bounds. The accumulator is the parked form: intervals by
+    their places, and the counts of those that are not empty.
+    """
+
+    fold = Fold.SUM
+    parts: Parts = (("buckets", pa.list_(BUCKET)),)
+    result_type = pa.list_(pa.int64())
+
+    def __init__(self, column: str, bounds: tuple[float, ...]) -> None:
+        super().__init__(column)
+        self._bounds = np.array(bounds, np.float64)
+
+    def _entries_of(self, values: pa.Array) -> tuple[Longs, Longs]:
+        intervals = np.searchsorted(self._bounds, nearest_doubles(values), side="left")
+        return intervals, np.ones(len(intervals), np.int64)
+
+    def results(self, accumulators: Columns) -> pa.Array:
+        size, width = len(accumulators[0]), len(self._bounds) + 1
+        entries = entries_of(accumulators[0])
+        counts = np.zeros((size, width), np.int64)
+        counts[entries.rows, entries.keys] = entries.values
+        rows = np.flatnonzero(counts.any(axis=1))
+        return null_if_empty(build_lists(np.repeat(rows, width), pa.array(counts[rows].reshape(-1)), size))
 
     def encode(self, accumulators: Columns) -> Columns:
         return accumulators

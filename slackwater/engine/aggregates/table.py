@@ -13,13 +13,14 @@ import pyarrow as pa
 from slackwater.engine.aggregates.bits import BitFold
 from slackwater.engine.aggregates.bound_aggregate import BoundAggregate
 from slackwater.engine.aggregates.count import Count
+from slackwater.engine.aggregates.covariances import FORMULAS, PairMoments
 from slackwater.engine.aggregates.distinct import CollectSet, CountDistinct, SumDistinct
 from slackwater.engine.aggregates.doubles import DoubleSum
 from slackwater.engine.aggregates.extreme_row import ExtremeRow
 from slackwater.engine.aggregates.extremum import Extremum
 from slackwater.engine.aggregates.first_or_last import FirstOrLast
 from slackwater.engine.aggregates.frequencies import Mode, Top
-from slackwater.engine.aggregates.histograms import ApproxQuantile
+from slackwater.engine.aggregates.histograms import ApproxQuantile, Histogram
 from slackwater.engine.aggregates.hyperloglog import ApproxDistinct
 from slackwater.engine.aggregates.integers import DecimalSum, IntegerSum
 from slackwater.engine.aggregates.lists import CollectList, StringAgg
@@ -159,6 +160,18 @@ def _quantile(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggregate:
     return Quantile(column.name, column.type, 0.5 if aggregate.quantile is None else aggregate.quantile)
 
 
+def _pair_moments(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggregate:
+    assert column.other is not None
+    x, y = column.name, column.other.name
+    # The arguments of SQL's regressions are y, x.
+    return PairMoments(*((y, x) if aggregate.kind.startswith("regr") else (x, y)), aggregate.kind)
+
+
+def _histogram(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggregate:
+    assert aggregate.bounds is not None
+    return Histogram(column.name, aggregate.bounds)
+
+
 def _approx_distinct(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggregate:
     assert aggregate.precision is not None
     return ApproxDistinct(column.name, aggregate.precision)
@@ -179,6 +192,7 @@ _VARIANCE = AggregateKind(NUMERIC_FAMILIES, _variance)
 _FIRST_OR_LAST = AggregateKind(COMPARABLE_FAMILIES, _first_or_last)
 
 _EXTREME_ROW = AggregateKind(COMPARABLE_FAMILIES, _extreme_row, ORDERED_FAMILIES)
+_PAIR_MOMENTS = AggregateKind(NUMERIC_FAMILIES, _pair_moments, NUMERIC_FAMILIES)
 _QUANTILE = AggregateKind(NUMERIC_FAMILIES, _quantile)
 
 AGGREGATES: dict[str, AggregateKind] = {
@@ -191,6 +205,7 @@ AGGREGATES: dict[str, AggregateKind] = {
     "stddev": _VARIANCE,
     "var_pop": _VARIANCE,
     "stddev_pop": _VARIANCE,
+    **dict.fromkeys(FORMULAS, _PAIR_MOMENTS),
     "bool_and": _EXTREMUM_OF_BOOLEANS,
     "bool_or": _EXTREMUM_OF_BOOLEANS,
     "bit_and": _BIT_FOLD,
@@ -213,6 +228,7 @@ AGGREGATES: dict[str, AggregateKind] = {
     "top": AggregateKind(COMPARABLE_FAMILIES, _top),
     "median": _QUANTILE,
     "quantile": _QUANTILE,
+    "histogram": AggregateKind(NUMERIC_FAMILIES, _histogram),
     "approx_distinct": AggregateKind(COMPARABLE_FAMILIES, _approx_distinct),
     "approx_quantile": AggregateKind(NUMERIC_FAMILIES, _approx_quantile),
 }

@@ -175,6 +175,49 @@ def _by_other(aggregate: Aggregate, elements: Sequence[Element], column: str) ->
     return _exactly(pick(pairs, key=lambda pair: tuple(map(_nan_last, pair)))[1] if pairs else None)
 
 
+def _pair_formula(aggregate: Aggregate, elements: Sequence[Element], column: str) -> Holds:
+    """By its definition, from distances from the means; the other column is the order of elements."""
+    pairs = [(float(item.value), item.order) for item in elements if item.order is not None]
+    if not pairs or (aggregate.kind == "covar_samp" and len(pairs) < 2):
+        return _exactly(None)
+    if not all(math.isfinite(number) for pair in pairs for number in pair):
+        return _exactly(math.nan)
+    y, x = (list(map(Fraction, numbers)) for numbers in zip(*pairs, strict=True))  # as regressions call them
+    mean_y, mean_x = (sum(numbers, Fraction()) / len(pairs) for numbers in (y, x))
+    together = sum(((a - mean_y) * (b - mean_x) for a, b in zip(y, x, strict=True)), Fraction())
+    spread_y = sum(((a - mean_y) ** 2 for a in y), Fraction())
+    spread_x = sum(((b - mean_x) ** 2 for b in x), Fraction())
+    match aggregate.kind:
+        case "covar_pop":
+            return _exactly(nearest(together / len(pairs)))
+        case "covar_samp":
+            return _exactly(nearest(together / (len(pairs) - 1)))
+        case "corr":
+            if not spread_x or not spread_y:
+                return _exactly(None)
+            size = nearest_root(together**2 / (spread_x * spread_y))
+            return _exactly(-size if together < 0 else size)
+        case "regr_r2" if spread_x and not spread_y:
+            return _exactly(1.0)
+    if not spread_x:
+        return _exactly(None)
+    slope = together / spread_x
+    if aggregate.kind == "regr_r2":
+        return _exactly(nearest(slope * together / spread_y))
+    return _exactly(nearest(slope if aggregate.kind == "regr_slope" else mean_y - slope * mean_x))
+
+
+def _histogram(aggregate: Aggregate, elements: Sequence[Element], column: str) -> Holds:
+    assert aggregate.bounds is not None
+    edges = [-math.inf, *aggregate.bounds, math.inf]
+    values = [math.inf if math.isnan(value) else value for value in map(float, _values(elements))]
+    counts = [
+        sum(low < value <= high or (value == low == -math.inf) for value in values)
+        for low, high in itertools.pairwise(edges)
+    ]
+    return _exactly(counts if values else None)
+
+
 def _top(aggregate: Aggregate, elements: Sequence[Element], column: str) -> Holds:
     counts = [
         {
@@ -329,6 +372,9 @@ BRUTE_FORCES: dict[str, Callable[[Aggregate, Sequence[Element], str], Holds]] = 
     "stddev": _variance,
     "var_pop": _variance,
     "stddev_pop": _variance,
+    **dict.fromkeys(("covar_pop", "covar_samp", "corr"), _pair_formula),
+    **dict.fromkeys(("regr_slope", "regr_intercept", "regr_r2"), _pair_formula),
+    "histogram": _histogram,
     "bool_and": _booleans,
     "bool_or": _booleans,
     "bit_and": _bits,

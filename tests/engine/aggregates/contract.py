@@ -29,6 +29,7 @@ SETTINGS: dict[str, Sequence[Any]] = {
     "other_column": ("o",),
     "limit": (2, 1),
     "separator": (", ",),
+    "bounds": ((-1.5, 0, 100.25),),
 }
 
 

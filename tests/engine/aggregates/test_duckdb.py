@@ -34,6 +34,17 @@ class Sql(NamedTuple):
 _ROUNDED = "1e-12 * sum(abs(x::DOUBLE))"
 _ROUNDED_FLOATS = f"if(any_value(typeof(x)) IN ('FLOAT', 'DOUBLE'), {_ROUNDED}, 0)"
 _SQUARED = "1e-9 * sum(x::DOUBLE * x::DOUBLE)"
+_PAIRS = "FILTER (o IS NOT NULL)"
+_CROSSED = f"1e-12 * sum(abs(x::DOUBLE) * (abs(o) + 1)) {_PAIRS}"
+_LARGEST = f"(1 + max(abs(x::DOUBLE)) {_PAIRS})"
+_IS_LEVEL_X = f"max(x) {_PAIRS} IS NOT DISTINCT FROM min(x) {_PAIRS}"
+_IS_LEVEL_O = "max(o) IS NOT DISTINCT FROM min(o)"
+# Infinite where the rounded variance of DuckDB is mostly rounding, NaN where a value is not finite.
+_SPREAD = f"stddev_pop(x::DOUBLE) {_PAIRS}"
+_IN_RELATION = (
+    f"(1e-8 * if({_SPREAD} < 1e-140, 'inf'::DOUBLE, 1 + max(abs(x::DOUBLE)) {_PAIRS} / {_SPREAD})"
+    f" + sum(0 * (x::DOUBLE * x::DOUBLE) + 0 * o) {_PAIRS})"
+)
 # Infinite, or an error, where the distance of two values is greater than every double.
 _INTERPOLATED = "1e-12 * (2 * max(abs(x::DOUBLE)))"
 _AT_QUANTILE = "list_sort(list(x))[1 + floor({q}::DECIMAL(9, 4) * (count(x) - 1))::INT]::DOUBLE"
@@ -52,6 +63,16 @@ SQL: dict[str, Sql] = {
     "stddev": Sql("stddev_samp(x::DOUBLE)", f"sqrt({_SQUARED})"),
     "var_pop": Sql("var_pop(x::DOUBLE)", _SQUARED),
     "stddev_pop": Sql("stddev_pop(x::DOUBLE)", f"sqrt({_SQUARED})"),
+    "covar_pop": Sql("covar_pop(x::DOUBLE, o)", _CROSSED),
+    "covar_samp": Sql("covar_samp(x::DOUBLE, o)", _CROSSED),
+    "corr": Sql(f"if({_IS_LEVEL_X} OR {_IS_LEVEL_O}, NULL, corr(x::DOUBLE, o))", _IN_RELATION),
+    "regr_slope": Sql(f"if({_IS_LEVEL_O}, NULL, regr_slope(x::DOUBLE, o))", f"{_LARGEST} * {_IN_RELATION}"),
+    "regr_intercept": Sql("regr_intercept(x::DOUBLE, o)", f"{_LARGEST} * {_IN_RELATION}"),
+    "regr_r2": Sql("regr_r2(x::DOUBLE, o)", _IN_RELATION),
+    "histogram": Sql(
+        "if(count(x) = 0, NULL, [count_if(x::DOUBLE <= -1.5), count_if(x::DOUBLE > -1.5 AND x::DOUBLE <= 0), "
+        "count_if(x::DOUBLE > 0 AND x::DOUBLE <= 100.25), count_if(x::DOUBLE > 100.25)])"
+    ),
     "bool_and": Sql("bool_and(x)"),
     "bool_or": Sql("bool_or(x)"),
     "bit_and": Sql("bit_and(x)"),

@@ -83,16 +83,23 @@ def normalise(limbs: Longs) -> Longs:
 
 
 def square(limbs: Longs) -> Longs:
-    magnitudes, dropped_columns = _magnitudes(limbs)
-    digits = magnitudes.astype(np.uint64)
-    squares = np.zeros((len(limbs), 2 * (dropped_columns + digits.shape[1]) + 1), np.int64)
-    for one in range(digits.shape[1]):
-        for other in range(digits.shape[1]):
-            product = digits[:, one] * digits[:, other]
-            place = 2 * dropped_columns + one + other
-            squares[:, place] += (product & np.uint64(_MASK)).astype(np.int64)
-            squares[:, place + 1] += (product >> np.uint64(BITS)).astype(np.int64)
-    return normalise(squares)
+    return multiply(limbs, limbs)
+
+
+def multiply(limbs: Longs, others: Longs) -> Longs:
+    """The product of each row of two columns of integers."""
+    signs = np.where((limbs[:, -1] < 0) == (others[:, -1] < 0), 1, -1)
+    digits, dropped_columns = _magnitudes(limbs)
+    other_digits, other_dropped_columns = _magnitudes(others)
+    lead, width, other_width = dropped_columns + other_dropped_columns, digits.shape[1], other_digits.shape[1]
+    products = np.zeros((len(limbs), lead + width + other_width + 1), np.int64)
+    for one in range(width):
+        for other in range(other_width):
+            product = digits[:, one].astype(np.uint64) * other_digits[:, other].astype(np.uint64)
+            place = lead + one + other
+            products[:, place] += (product & np.uint64(_MASK)).astype(np.int64)
+            products[:, place + 1] += (product >> np.uint64(BITS)).astype(np.int64)
+    return normalise(products * signs[:, None])
 
 
 def to_integers(limbs: Longs) -> list[int]:

@@ -37,6 +37,13 @@ def test_running_sums_begin_anew_in_each_run(runs: list[list[int]]) -> None:
     assert limbs.to_integers(limbs.running_limbs(limbs.from_longs(values), starts)) == expected
 
 
+@settings(max_examples=80)
+@given(st.lists(st.tuples(LONGS, st.integers(-(2**200), 2**200)), min_size=1, max_size=6))
+def test_products_are_exact(pairs: list[tuple[int, int]]) -> None:
+    ones, others = (of_integers(list(column)) for column in zip(*pairs, strict=True))
+    assert limbs.to_integers(limbs.multiply(ones, others)) == [one * other for one, other in pairs]
+
+
 @settings(max_examples=150)
 @given(st.lists(DOUBLES, min_size=1, max_size=12), st.integers(1, 2**31 - 1))
 def test_doubles_are_summed_exactly_and_rounded_once(values: list[float], divisor: int) -> None:

@@ -104,7 +104,9 @@ def restatement_dag(pipeline: Pipeline, settings: Settings, options: DagOptions)
         max_active_runs=1,
         params={
             "from": _time(
-                "From", "First arrival to restate, ISO 8601, UTC; moves back to the boundary of a slice."
+                "From",
+                "First arrival to restate, ISO 8601, by the pipeline's clocks where it has no offset; moves "
+                "back to the boundary of a slice.",
             ),
             "to": _time("To", "End of the arrivals to restate; moves on to the boundary of a slice."),
             "until": Param(

@@ -5,6 +5,7 @@ lacks, and nothing else.
 """
 
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param
@@ -40,7 +41,8 @@ TO = Param(
     type=["null", "string"],
     format="date-time",
     title="Replay up to",
-    description="End of the range, ISO 8601, UTC; without it a run goes up to the end of its data interval.",
+    description="End of the range, ISO 8601, by the pipeline's clocks where it has no offset. Without it a "
+    "run goes up to the end of its data interval.",
 )
 ACCEPT = Param(
     None,
@@ -97,7 +99,7 @@ def scheduled_dag(
         auto_register=False,  # `dags` hands out what is whole
         max_active_runs=1,
         params={"to": TO, "accept": ACCEPT},
-        user_defined_macros={"arrival_until": arrival_until},
+        user_defined_macros={"arrival_until": partial(arrival_until, zone=pipeline.zone)},
         **_deadline(pipeline, options),
         **{"end_date": end, **options.dag_arguments(settings.default_args)},
     ) as dag:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from slackwater.cli import changed_rows, options, printing
-from slackwater.cli.options import Length, NamedPipeline, Time
+from slackwater.cli.options import ArrivalTime, Length, NamedPipeline
 from slackwater.cli.plan import print_plan
 from slackwater.cli.printing import Output
 
@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
 @click.command("backfill")
 @click.argument("pipeline")
-@click.option("--from", "from_ms", type=Time(), required=True, metavar="A", help="first arrival to restate")
+@click.option(
+    "--from", "from_ms", type=ArrivalTime(), required=True, metavar="A", help="first arrival to restate"
+)
 @click.option(
     "--to",
     "to_ms",
-    type=Time(),
+    type=ArrivalTime(),
     required=True,
     metavar="B",
     help="end of the arrivals to restate (exclusive)",
@@ -83,6 +85,8 @@ def command(
     from slackwater.runs.restating.backfill import BackfillRequest
 
     opened_pipeline = pipeline.open(on)
+    zone = opened_pipeline.pipeline.zone
+    from_ms, to_ms = options.in_zone(from_ms, zone), options.in_zone(to_ms, zone)
     if dry_run:
         print_plan(opened_pipeline.planner().plan(from_ms, to_ms, slice_ms), output)
         return

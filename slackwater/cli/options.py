@@ -9,16 +9,17 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from slackwater.pipelines.cron import instant_of
 from slackwater.pipelines.registry import VARIABLE as PIPELINES_VARIABLE
 from slackwater.pipelines.registry import split_pipelines
 from slackwater.readable import range_of_slice
 from slackwater.runtime.settings import cache
-from slackwater.windowing.times import to_ms
+from slackwater.windowing.times import to_datetime, to_ms
 
 if TYPE_CHECKING:
     from slackwater.engine.transport.placement import On
@@ -50,6 +51,34 @@ class Time(click.ParamType):
         if moment.microsecond % 1000:
             self.fail(f"{value!r}: slice bounds are whole milliseconds", param, ctx)
         return to_ms(moment)
+
+
+class ClockTime(int):
+    """A time that was given without an offset, in milliseconds as if it were UTC."""
+
+    def in_zone(self, zone: tzinfo) -> int:
+        """The instant at which clocks of `zone` show the time, as in a schedule; see `instant_of`."""
+        return to_ms(instant_of(to_datetime(self).replace(tzinfo=None), zone))
+
+
+class ArrivalTime(Time):
+    """A bound of a range of arrivals: a naive one is a `ClockTime`, of the pipeline's time zone."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        time_ms = super().convert(value, param, ctx)
+        has_offset = isinstance(value, int) or datetime.fromisoformat(value).tzinfo is not None
+        return time_ms if has_offset else ClockTime(time_ms)
+
+
+def in_zone(time_ms: int, zone: tzinfo) -> int:
+    """The instant of a bound that was given on the command line, in milliseconds of UTC."""
+    if not isinstance(time_ms, ClockTime):
+        return time_ms
+    try:
+        return time_ms.in_zone(zone)
+    except OverflowError:
+        moment = to_datetime(time_ms).date().isoformat()
+        raise click.UsageError(f"{moment} is too near to the ends of the years 1 to 9999") from None
 
 
 class Length(click.ParamType):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slackwater.cli import options, printing
-from slackwater.cli.options import Time
+from slackwater.cli.options import ArrivalTime
 from slackwater.cli.printing import Output
 from slackwater.inspection.answer_tables import Column
 from slackwater.readable import count_text, duration_text, range_text, size_text
@@ -31,12 +31,16 @@ COLUMNS = [
 @click.command("plan")
 @click.argument("pipeline")
 @click.option(
-    "--from", "from_ms", type=Time(), metavar="A", help="first arrival (default: where the lineage ends)"
+    "--from",
+    "from_ms",
+    type=ArrivalTime(),
+    metavar="A",
+    help="first arrival (default: where the lineage ends)",
 )
 @click.option(
     "--to",
     "to_ms",
-    type=Time(),
+    type=ArrivalTime(),
     metavar="B",
     help="end of the arrivals, exclusive (default: one slice on, or where it ends)",
 )
@@ -63,8 +67,12 @@ def command(
     """
     from slackwater.runs.opened_pipeline import OpenedPipeline
 
-    planner = OpenedPipeline(pipeline, warehouse, pipelines, on).planner()
-    print_plan(planner.plan(from_ms, to_ms), output)
+    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines, on)
+    bounds = (
+        None if bound is None else options.in_zone(bound, opened_pipeline.pipeline.zone)
+        for bound in (from_ms, to_ms)
+    )
+    print_plan(opened_pipeline.planner().plan(*bounds), output)
 
 
 def print_plan(forecast: "Plan", output: Output) -> None:

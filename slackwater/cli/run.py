@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slackwater.cli import options, printing
-from slackwater.cli.options import NamedPipeline, Time
+from slackwater.cli.options import ArrivalTime, NamedPipeline
 from slackwater.cli.printing import Output
 from slackwater.inspection.answer_tables import Column
 
@@ -27,17 +27,22 @@ if TYPE_CHECKING:
 @click.option(
     "--from",
     "from_ms",
-    type=Time(),
+    type=ArrivalTime(),
     metavar="A",
     help="run the one slice [A, B); without it: catch up from the head",
 )
 @click.option(
-    "--to", "to_ms", type=Time(), required=True, metavar="B", help="where the last slice ends (exclusive)"
+    "--to",
+    "to_ms",
+    type=ArrivalTime(),
+    required=True,
+    metavar="B",
+    help="where the last slice ends (exclusive)",
 )
 @click.option(
     "--start",
     "start_ms",
-    type=Time(),
+    type=ArrivalTime(),
     metavar="A",
     help="where an empty lineage begins, instead of Pipeline.start",
 )
@@ -173,6 +178,13 @@ def _catch_up(
     from slackwater.runs.outcome import report_to
     from slackwater.tables.ledger.rows import MAIN
 
+    zone = opened_pipeline.pipeline.zone
+    request = replace(
+        request,
+        to_ms=options.in_zone(request.to_ms, zone),
+        from_ms=None if request.from_ms is None else options.in_zone(request.from_ms, zone),
+        start_ms=None if request.start_ms is None else options.in_zone(request.start_ms, zone),
+    )
     work = opened_pipeline.catch_up(request, output.say_meanwhile)
     publishes = request.publish and request.branch == MAIN
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
+from zoneinfo import ZoneInfo
 
 import pytest
 from airflow.sdk import Connection
@@ -270,6 +271,19 @@ def test_a_try_before_the_source_has_settled_is_put_off_until_it_has(says_to: bo
         prepare(context, SETTLE)
     assert put_off.value.reschedule_date == end + SETTLE
     prepare(context, timedelta(minutes=3))
+
+
+def test_a_time_without_an_offset_is_one_of_the_pipelines_zone() -> None:
+    tokyo = ZoneInfo("Asia/Tokyo")
+    end = datetime.now(UTC) - timedelta(minutes=4)
+    by_its_clocks = end.astimezone(tokyo).replace(tzinfo=None).isoformat()
+    with pytest.raises(AirflowRescheduleException) as put_off:
+        prepare(replay_context("manual", by_its_clocks), SETTLE, tokyo)
+    assert put_off.value.reschedule_date == end + SETTLE
+    # Midnight of 4 January in Tokyo is 15:00 UTC of the day before.
+    events = [event(arrival_until="2013-01-04"), event(arrival_until="2013-01-03T16:00:00Z")]
+    assert arrival_until({"orders": events}, tokyo) == "2013-01-03T16:00:00Z"
+    assert arrival_until({"orders": events}) == "2013-01-04"
 
 
 def test_a_run_into_the_future_is_not_put_off_until_then() -> None:

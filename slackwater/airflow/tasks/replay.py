@@ -4,7 +4,7 @@ This file says up to when, and what is started; the verb says what a replay is.
 """
 
 import logging
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from slackwater.airflow.assets import ARRIVAL_UNTIL, arrival_until
 from slackwater.airflow.settings import Settings
 from slackwater.airflow.tasks.job import JobOperator
 from slackwater.pipelines import Pipeline
+from slackwater.pipelines.cron import instant_of
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ def replay(pipeline: Pipeline, settings: Settings, on: str | None = None) -> Job
         pipeline=pipeline,
         arguments=[*arguments, *args.on(on)],
         settings=settings,
-        before_try=partial(prepare, settle=pipeline.settle),
+        before_try=partial(prepare, settle=pipeline.settle, zone=pipeline.zone),
     )
 
 
@@ -54,9 +55,10 @@ def end_of(context: Any) -> str | None:
     return to if to is not None or end is None else end.isoformat()
 
 
-def prepare(context: Any, settle: timedelta) -> None:
+def prepare(context: Any, settle: timedelta, zone: tzinfo = UTC) -> None:
     """Before each try: refuse a run that does not say how far it goes, put the task off until the source has
-    settled, and remove the manifest of an earlier try.
+    settled, and remove the manifest of an earlier try. A time without an offset is one of `zone`, as in the
+    command.
 
     Raises:
         AirflowFailException: it is refused.
@@ -64,7 +66,7 @@ def prepare(context: Any, settle: timedelta) -> None:
             no slot, has started nothing, and the try is not over.
     """
     dag_run = context["dag_run"]
-    to = context["params"]["to"] or arrival_until(context["triggering_asset_events"])
+    to = context["params"]["to"] or arrival_until(context["triggering_asset_events"], zone)
     if to is None and dag_run.run_type == BY_ASSETS:
         raise AirflowFailException(
             "The events that have started this run do not say up to which arrival each source is there. "
@@ -82,7 +84,7 @@ def prepare(context: Any, settle: timedelta) -> None:
     context["task"].forget_manifest()
     end = dag_run.data_interval_end if to is None else datetime.fromisoformat(to)
     if end.tzinfo is None:
-        end = end.replace(tzinfo=UTC)
+        end = instant_of(end, zone)
     # What ends in the future is no matter of settling: the command says which slices there are.
     if end <= datetime.now(UTC) < end + settle:
         log.info("the source settles at %s; the task goes on then", end + settle)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
+from slackwater.errors import did_you_mean
 from slackwater.pipelines.aggregates import Aggregate
 from slackwater.pipelines.cron import PRESETS, Cron, NotACron
 from slackwater.pipelines.errors import PipelineError
@@ -306,10 +307,11 @@ def check_schedule(subject: str, schedule: str | None, zone: tzinfo, start: date
     try:
         first = Cron(schedule, zone).next_after(start)
     except NotACron as error:
+        preset = did_you_mean(f"@{schedule.lstrip('@')}", PRESETS, "schedule='{}'")
         raise PipelineError(
             subject,
             f"schedule: {error}. It is a cron expression such as '30 2 * * *', or one of "
-            f"{', '.join(PRESETS)}",
+            f"{', '.join(PRESETS)}{preset and '; '}{preset}",
         ) from error
     if first is None:
         raise PipelineError(subject, f"schedule: {schedule!r} never comes after {start.isoformat()}")

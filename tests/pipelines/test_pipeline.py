@@ -307,6 +307,8 @@ REFUSED_DECLARATIONS: list[tuple[dict[str, Any], str]] = [
     ({"start": "2013-01-01T00:00:00.000001"}, "slices begin and end at whole milliseconds"),
     ({"schedule": 3600}, "schedule is 3600; it is a cron expression"),
     ({"schedule": "hourly"}, "schedule: 'hourly' is no cron expression: .* one of @hourly, @daily, @weekly"),
+    ({"schedule": "hourly"}, r"@yearly; did you mean schedule='@hourly'\?$"),
+    ({"schedule": "@dayly"}, r"did you mean schedule='@daily'\?$"),
     ({"schedule": "0 24 * * 1"}, "schedule: '0 24 . . 1' is no cron expression: .* out of range"),
     ({"schedule": "0 0 31 2 *"}, "schedule: '0 0 31 2 .' never comes after 2013-01-01"),
     ({"approve_warnings": "yes"}, "approve_warnings is 'yes'; it is True or False"),

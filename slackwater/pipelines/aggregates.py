@@ -105,7 +105,7 @@ class Aggregate:
     other_column: str | None = None
     limit: int | None = None
     separator: str | None = None
-    bounds: tuple[float, ...] | None = None
+    bounds: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.bounds, list):  # as a declaration or the ledger has them
@@ -373,7 +373,7 @@ def histogram(column: str, bounds: Sequence[float], *, where: str | None = None)
     there are bounds: of values up to the first one, of those above it up to the second, …, of those above the
     last, NaN among them.
     """
-    return Aggregate("histogram", column, where, bounds=tuple(bounds))
+    return Aggregate("histogram", column, where, bounds=bounds)
 
 
 def approx_distinct(column: str, *, precision: int = 12, where: str | None = None) -> Aggregate:

@@ -24,6 +24,7 @@ def test_each_has_its_kind_and_column() -> None:
         (lambda: agg.sum(""), "aggregate sum: the column is ''; give its name as text"),
         (lambda: agg.top("x", 0), "aggregate top: limit is 0; it is a whole number from 1"),
         (lambda: agg.collect_list("x", limit=2.5), "limit is 2.5; it is a whole number from 1"),  # type: ignore[arg-type]
+        (lambda: agg.histogram("x", 5), "bounds is 5; it is a list of ascending numbers, at least one"),  # type: ignore[arg-type]
         (lambda: agg.histogram("x", [1, 1]), "bounds is (1, 1); it is a list of ascending numbers"),
         (lambda: agg.histogram("x", [float("nan")]), "bounds is (nan,); it is a list of ascending numbers"),
         (lambda: agg.min_by("x", ""), "other_column is ''; it is the name of a column"),

@@ -42,6 +42,17 @@ def test_panes_and_published_have_the_lists(world: World) -> None:
         assert (row["in_order"], row["frequent"], row["texts"]) == (IN_ORDER, FREQUENT, "a+a+a")
 
 
+def test_expressions_over_results_read_lists(world: World) -> None:
+    world.declare(results={"greatest": "list_max(in_order)"}, having="len(in_order) > 2", hidden=["frequent"])
+    other = World(world.folder / "other", world.pipeline)
+    other.append(
+        [Event(0.1, 0.2, row, x=row) for row in range(3)] + [Event(0.1, 0.2, 3, key="b"), Event(9, 9.1, 4)]
+    )
+    other.run(24)
+    [row] = other.published()
+    assert (row["k"], row["greatest"]) == ("a", 2) and "frequent" not in row
+
+
 def test_sql_reads_results_and_the_values_of_open_windows(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:

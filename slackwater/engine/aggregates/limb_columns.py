@@ -53,7 +53,7 @@ def encode_exact(numbers: Longs, exponent: int, specials: Longs) -> pa.Array:
 
 def decode_exact(column: pa.Array, exponent: int) -> tuple[Longs, int, Longs]:
     """The inverse: (limbs of the sums times 2^exponent, their base, special values)."""
-    numbers, heads = limbs.from_bytes(*_bytes_of(column), 3)
+    numbers, heads = limbs.from_bytes(*bytes_of(column), 3)
     specials, high, low = heads.T.astype(np.int64)
     below = max(0, -(exponent // limbs.BITS))
     sums, base = limbs.shift_up(numbers, (high << 8) + low + exponent + limbs.BITS * below)
@@ -66,7 +66,7 @@ def encode_integers(numbers: Longs) -> pa.Array:
 
 
 def decode_integers(column: pa.Array) -> Longs:
-    return limbs.from_bytes(*_bytes_of(column), 0)[0]
+    return limbs.from_bytes(*bytes_of(column), 0)[0]
 
 
 def _binary(data: np.ndarray, offsets: np.ndarray) -> pa.Array:
@@ -75,7 +75,8 @@ def _binary(data: np.ndarray, offsets: np.ndarray) -> pa.Array:
     )
 
 
-def _bytes_of(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def bytes_of(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """(the bytes of a binary column, from the first offset to the last, the offsets)."""
     if not len(column):
         return np.zeros(0, np.uint8), np.zeros(1, np.int32)
     offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]

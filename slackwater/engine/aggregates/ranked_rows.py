@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from slackwater.engine.aggregates.bound_aggregate import Columns, Parts
 from slackwater.engine.aggregates.extremum import plain_values
+from slackwater.engine.aggregates.limb_columns import bytes_of
 from slackwater.engine.aggregates.row_ranks import ordinal_keys
 from slackwater.engine.rows.columns_read import ARRIVAL, EVENT
 from slackwater.tables.schemas import TIME
@@ -70,7 +71,7 @@ class RankedRows:
 
 def hash_keys(hashes: pa.Array) -> list[Longs]:
     """Four keys that sort as the hashes do."""
-    words = np.frombuffer(b"".join(hashes.to_pylist()), ">i8").reshape(-1, _DIGEST // 8).T
+    words = bytes_of(hashes)[0].view(">i8").reshape(-1, _DIGEST // 8).T
     return list(words.astype(np.int64) ^ np.iinfo(np.int64).min)
 
 

@@ -169,7 +169,7 @@ def _pair_moments(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggreg
 
 def _histogram(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggregate:
     assert aggregate.bounds is not None
-    return Histogram(column.name, aggregate.bounds)
+    return Histogram(column.name, tuple(aggregate.bounds))
 
 
 def _approx_distinct(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggregate:

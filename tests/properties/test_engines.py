@@ -20,6 +20,7 @@ from slackwater.pipelines import agg
 from slackwater.runs.lineage.moves import NeverEnds, refuse_endless
 from slackwater.windowing import (
     ContinuousEventTimeTrigger,
+    CountEvictor,
     CountTrigger,
     EndOfStreamTrigger,
     EventTimeTrigger,
@@ -256,6 +257,26 @@ def test_engines_leave_the_same_of_global_windows(triggers, replay, data):
         "allowed_lateness": datetime.timedelta(0),
     }
     check_engines(replace(pipeline_of(rules, False), **declared), rules, events, data)
+
+
+@given(replays(FIXED), st.data())
+@searched(3, long=12)
+def test_an_evictor_that_takes_nothing_out_changes_no_result(replay, data):
+    """Its windows park the operands of elements, of which they accumulate anew at each firing."""
+    rules, events = replay
+    cuts = data.draw(cuts_between(rules), label="cuts")
+    plain = replace(pipeline_of(rules, False), select=SELECT)
+    panes, panes_under_evictor = (
+        sorted(
+            repr([pane[name] for name in ("key", "window_start", "firing", "kind", *SELECT)])
+            for pane in panes
+        )
+        for panes in (
+            replay_pipeline(pipeline, events, rules, cuts, [2]).panes
+            for pipeline in (plain, replace(plain, evictor=CountEvictor.of(10**6)))
+        )
+    )
+    assert panes_under_evictor == panes
 
 
 @pytest.mark.slow

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
+from slackwater.pipelines.columns import is_type
 from slackwater.pipelines.errors import PipelineError
 from slackwater.pipelines.expressions import parse_condition
 from slackwater.pipelines.mistyped_names import no_function
+from slackwater.windowing import AggregateFunction
 
 # Each kind, and the settings that its declaration must have.
 KINDS: dict[str, tuple[str, ...]] = {
@@ -43,6 +45,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "median": (),
     "quantile": ("quantile",),
     "histogram": ("bounds",),
+    "function": ("function", "returns"),
     "approx_distinct": ("precision",),
     "approx_quantile": ("quantile", "relative_error"),
 }
@@ -69,9 +72,11 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
         ),
         "a list of ascending numbers, at least one",
     ),
+    "function": (lambda value: isinstance(value, AggregateFunction), "an AggregateFunction"),
+    "returns": (is_type, "a type, such as 'long' or 'array<string>'"),
 }
 # Settings that earlier versions lacked: the config hash of declarations without them is as it was.
-SETTINGS_LEFT_OUT = ("other_column", "limit", "separator", "bounds")
+SETTINGS_LEFT_OUT = ("other_column", "limit", "separator", "bounds", "function", "returns")
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,7 @@ class Aggregate:
         limit: at most how many items a list has.
         separator: of string_agg: what stands between two texts.
         bounds: of histogram: numbers, ascending.
+        function, returns: of function: the user's, and the SQL type of its results.
 
     Nulls are skipped, as in SQL: an aggregate over nothing but nulls is null (a count is 0).
     """
@@ -106,6 +112,8 @@ class Aggregate:
     limit: int | None = None
     separator: str | None = None
     bounds: Sequence[float] | None = None
+    function: AggregateFunction | None = None
+    returns: str | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.bounds, list):  # as a declaration or the ledger has them
@@ -374,6 +382,17 @@ def histogram(column: str, bounds: Sequence[float], *, where: str | None = None)
     last, NaN among them.
     """
     return Aggregate("histogram", column, where, bounds=bounds)
+
+
+def function(
+    function: AggregateFunction, column: str, *, returns: str, where: str | None = None
+) -> Aggregate:
+    """A function of your own over the values of a column, beside other aggregates: ``create_accumulator``,
+    ``add(value, accumulator)``, ``merge`` and ``get_result``. It is handed no nulls. Its accumulator is plain
+    values (numbers, texts, times, lists, tuples, dicts), parked as JSON, and must not depend on the order of
+    values or of merges. `returns` is the SQL type of its results: ``double``, ``array<string>``.
+    """
+    return Aggregate("function", column, where, function=function, returns=returns)
 
 
 def approx_distinct(column: str, *, precision: int = 12, where: str | None = None) -> Aggregate:

@@ -51,6 +51,11 @@ def _column(subject: str, what: str, part: str) -> TypedColumn:
     return TypedColumn(name, kind)
 
 
+def is_type(text: object) -> bool:
+    """Whether `text` is a SQL type of a column."""
+    return isinstance(text, str) and _is_type(re.sub(r"\s+", "", text).lower())
+
+
 def _is_type(kind: str) -> bool:
     if kind.startswith("array<") and kind.endswith(">"):
         return _is_type(kind[6:-1])

@@ -24,6 +24,7 @@ from slackwater.engine.aggregates.histograms import ApproxQuantile, Histogram
 from slackwater.engine.aggregates.hyperloglog import ApproxDistinct
 from slackwater.engine.aggregates.integers import DecimalSum, IntegerSum
 from slackwater.engine.aggregates.lists import CollectList, StringAgg
+from slackwater.engine.aggregates.own_function import OwnFunction
 from slackwater.engine.aggregates.quantiles import Quantile
 from slackwater.engine.aggregates.ranked_rows import RankedRows
 from slackwater.engine.aggregates.variances import (
@@ -172,6 +173,11 @@ def _histogram(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggregate
     return Histogram(column.name, tuple(aggregate.bounds))
 
 
+def _own_function(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggregate:
+    assert aggregate.function is not None and aggregate.returns is not None
+    return OwnFunction(column.name, aggregate.function, aggregate.returns)
+
+
 def _approx_distinct(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggregate:
     assert aggregate.precision is not None
     return ApproxDistinct(column.name, aggregate.precision)
@@ -229,6 +235,7 @@ AGGREGATES: dict[str, AggregateKind] = {
     "median": _QUANTILE,
     "quantile": _QUANTILE,
     "histogram": AggregateKind(NUMERIC_FAMILIES, _histogram),
+    "function": AggregateKind((), _own_function),
     "approx_distinct": AggregateKind(COMPARABLE_FAMILIES, _approx_distinct),
     "approx_quantile": AggregateKind(NUMERIC_FAMILIES, _approx_quantile),
 }

@@ -193,8 +193,11 @@ def as_declared(pipeline: Pipeline, recorded: Mapping[str, Any]) -> Pipeline:
     that its sources derived and shared. Expectations and what is published, which may name other results,
     are left out: a replay asks none.
     """
+    today = pipeline.describe()["select"]
+    # Today's, where it was declared so then: a function of the user's can't be made of its description.
     select = {
-        name: aggregate_of(values) for name, values in _in_order_of(pipeline.select, recorded["select"])
+        name: pipeline.select[name] if today.get(name) == values else aggregate_of(values)
+        for name, values in _in_order_of(pipeline.select, recorded["select"])
     }
     derive, sources = dict(_in_order_of(pipeline.derive, recorded.get("derive", {}))), pipeline.sources
     recorded_sources = described_sources(recorded)

@@ -364,6 +364,7 @@ def _approx_quantile(aggregate: Aggregate, elements: Sequence[Element], column: 
 
 BRUTE_FORCES: dict[str, Callable[[Aggregate, Sequence[Element], str], Holds]] = {
     "count": _count,
+    "function": lambda aggregate, elements, column: _exactly(len(elements) or None),
     "sum": _sum,
     "mean": _mean,
     "min": _extreme,

@@ -16,9 +16,30 @@ from slackwater.engine.aggregates.bound_aggregate import combine_spans
 from slackwater.engine.aggregates.table import AGGREGATES
 from slackwater.pipelines import Aggregate
 from slackwater.pipelines.aggregates import KINDS, OPTIONAL_SETTINGS
+from slackwater.windowing import AggregateFunction
 from slackwater.windowing.columnar.arrays.groups import Groups, Spans
 from tests.engine.aggregates.brute_forces import OVERFLOW, Holds, expected
 from tests.engine.aggregates.elements import TYPES, Element, ValuesOfType, rows_of
+
+
+class HowMany(AggregateFunction):
+    """Counts values, whatever their type."""
+
+    def __repr__(self) -> str:
+        return "HowMany"
+
+    def create_accumulator(self) -> dict[str, int]:
+        return {"n": 0}
+
+    def add(self, value: Any, accumulator: dict[str, int]) -> dict[str, int]:
+        return {"n": accumulator["n"] + 1}
+
+    def merge(self, a: dict[str, int], b: dict[str, int]) -> dict[str, int]:
+        return {"n": a["n"] + b["n"]}
+
+    def get_result(self, accumulator: dict[str, int]) -> int:
+        return accumulator["n"]
+
 
 # Values of each setting that a declaration may need.
 SETTINGS: dict[str, Sequence[Any]] = {
@@ -30,6 +51,8 @@ SETTINGS: dict[str, Sequence[Any]] = {
     "limit": (2, 1),
     "separator": (", ",),
     "bounds": ((-1.5, 0, 100.25),),
+    "function": (HowMany(),),
+    "returns": ("long",),
 }
 
 

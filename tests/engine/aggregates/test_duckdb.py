@@ -94,6 +94,7 @@ SQL: dict[str, Sql] = {
     ),
     "median": Sql("median(x::DOUBLE)", _INTERPOLATED),
     "quantile": Sql("quantile_cont(x::DOUBLE, {q})", _INTERPOLATED),
+    "function": Sql("nullif(count(x), 0)"),
     "approx_distinct": Sql("count(DISTINCT x)", "3"),
     "approx_quantile": Sql(
         _AT_QUANTILE,

@@ -1,6 +1,6 @@
 """A function of the user's beside other aggregates: their AggregateFunction over the values of a column."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -20,73 +20,85 @@ _JSON: Final = JsonValues()
 
 
 class OwnFunction:
-    """Accumulator: the user's, as JSON text; null for no values. Like every aggregate it must not depend on
-    the order of values, nor on which of them were merged first.
+    """Accumulator: a single value as it is, else the user's accumulator as JSON text; both null for no
+    values. Parked is the text alone. Like every aggregate it must not depend on the order of values, nor on
+    which of them were merged first.
     """
 
-    def __init__(self, column: str, function: AggregateFunction, returns: str) -> None:
-        self.columns: Parts = (("accumulator", pa.string()),)
-        self.parts: Parts = self.columns
+    def __init__(self, column: str, kind: pa.DataType, function: AggregateFunction, returns: str) -> None:
+        self.columns: Parts = (("accumulator", pa.string()), ("value", kind))
+        self.parts: Parts = self.columns[:1]
         self.result_type = arrow_type(returns)
         self._column = column
+        self._kind = kind
         self._function = function
 
     def partial(self, rows: pa.Table, groups: Groups) -> Columns:
-        values = to_user_values(rows.column(self._column))
-        create, add = self._function.create_accumulator, self._function.add
-
-        def add_to(accumulator: Any, value: Any) -> Any:
-            return add(value, create() if accumulator is _NOTHING else accumulator)
-
-        return self._fold(zip(groups.codes.tolist(), values, strict=True), groups.size, add_to)
+        values = rows.column(self._column).combine_chunks().cast(self._kind)
+        singles = [pa.nulls(len(values), pa.string()), values]
+        if groups.size == len(values) and np.array_equal(groups.codes, np.arange(groups.size)):
+            return singles
+        return self.combine(singles, groups)
 
     def combine(self, accumulators: Columns, groups: Groups) -> Columns:
-        return self._fold(self._read(accumulators, groups.codes), groups.size, self._merge)
+        folded_accumulators: list[Any] = [_NOTHING] * groups.size
+        parts = zip(groups.codes.tolist(), *self._read(accumulators), strict=True)
+        for code, text, value in parts:
+            folded_accumulators[code] = self._add(folded_accumulators[code], text, value)
+        return self._columns_of(folded_accumulators)
 
     def running(self, accumulators: Columns, starts: Longs) -> Columns:
         is_start = np.zeros(len(accumulators[0]), np.bool_)
         is_start[starts] = True
-        texts: list[str | None] = []
-        for place, text in enumerate(accumulators[0].to_pylist()):
-            before = None if is_start[place] else texts[-1]
-            parts = [(0, _JSON.loads(one)) for one in (before, text) if one is not None]
-            texts.append(
-                self._fold(parts, 1, self._merge)[0][0].as_py() if len(parts) > 1 else text or before
-            )
-        return [pa.array(texts, pa.string())]
+        texts, accumulator = [], _NOTHING
+        for begins, text, value in zip(is_start.tolist(), *self._read(accumulators), strict=True):
+            accumulator = self._add(_NOTHING if begins else accumulator, text, value)
+            texts.append(_text(accumulator))
+            # What `add` has changed in place must not change what was shown before.
+            accumulator = _NOTHING if texts[-1] is None else _JSON.loads(texts[-1])
+        return [pa.array(texts, pa.string()), pa.nulls(len(texts), self._kind)]
 
     def results(self, accumulators: Columns) -> pa.Array:
         results: list[Any] = []
-        for row, text in enumerate(accumulators[0].to_pylist()):
+        for row, (text, value) in enumerate(zip(*self._read(accumulators), strict=True)):
+            accumulator = self._add(_NOTHING, text, value)
             try:
-                value = None if text is None else self._function.get_result(_JSON.loads(text))
-                to_column([value], self.result_type, "result")
+                result = None if accumulator is _NOTHING else self._function.get_result(accumulator)
+                to_column([result], self.result_type, "result")
             except Exception as error:
                 raise OverflowAtRow(row, error) from error
-            results.append(value)
+            results.append(result)
         return pa.array(results, self.result_type)
 
     def encode(self, accumulators: Columns) -> Columns:
-        return accumulators
+        return self.combine(accumulators, Groups.singletons(len(accumulators[0])))[:1]
 
     def decode(self, parts: Sequence[pa.Array]) -> Columns:
-        return [parts[0]]
+        return [parts[0], pa.nulls(len(parts[0]), self._kind)]
 
-    def _merge(self, accumulator: Any, other: Any) -> Any:
-        return other if accumulator is _NOTHING else self._function.merge(accumulator, other)
+    def _read(self, accumulators: Columns) -> tuple[Iterable[str | None], Iterable[Any]]:
+        texts, values = accumulators
+        return texts.to_pylist(), to_user_values(pa.chunked_array([values]))
 
-    def _read(self, accumulators: Columns, codes: Longs) -> Iterable[tuple[int, Any]]:
-        for code, text in zip(codes.tolist(), accumulators[0].to_pylist(), strict=True):
-            yield code, None if text is None else _JSON.loads(text)
+    def _add(self, accumulator: Any, text: str | None, value: Any) -> Any:
+        """An accumulator with that of a text, or with a value; _NOTHING with neither."""
+        function = self._function
+        try:
+            if value is not None:
+                return function.add(
+                    value, function.create_accumulator() if accumulator is _NOTHING else accumulator
+                )
+            if text is None:
+                return accumulator
+            other = _JSON.loads(text)
+            return other if accumulator is _NOTHING else function.merge(accumulator, other)
+        except Exception as error:
+            raise UserCodeError.of(error, "aggregating values", None, None, None) from error
 
-    def _fold(self, items: Iterable[tuple[int, Any]], size: int, fold: Callable[[Any, Any], Any]) -> Columns:
-        """The text of what the items of each group, which are not None, are folded into."""
-        accumulators: list[Any] = [_NOTHING] * size
-        for code, item in items:
-            if item is not None:
-                try:
-                    accumulators[code] = fold(accumulators[code], item)
-                except Exception as error:
-                    raise UserCodeError.of(error, "aggregating values", None, None, None) from error
-        texts = [None if item is _NOTHING else _JSON.dumps(item) for item in accumulators]
-        return [pa.array(texts, pa.string())]
+    def _columns_of(self, accumulators: Sequence[Any]) -> Columns:
+        texts = pa.array(map(_text, accumulators), pa.string())
+        return [texts, pa.nulls(len(accumulators), self._kind)]
+
+
+def _text(accumulator: Any) -> str | None:
+    return None if accumulator is _NOTHING else _JSON.dumps(accumulator)

@@ -175,7 +175,7 @@ def _histogram(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggregate
 
 def _own_function(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggregate:
     assert aggregate.function is not None and aggregate.returns is not None
-    return OwnFunction(column.name, aggregate.function, aggregate.returns)
+    return OwnFunction(column.name, column.type, aggregate.function, aggregate.returns)
 
 
 def _approx_distinct(aggregate: Aggregate, column: AggregatedColumn) -> BoundAggregate:

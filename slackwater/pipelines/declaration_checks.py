@@ -1,5 +1,5 @@
 """The checks of single declarations of a pipeline: names, types, choices, durations, counts and the names of
-columns. `Pipeline` checks which declarations go together.
+columns; and of functions, which go together. `Pipeline` checks what else does.
 
 Each check raises PipelineError, which names `subject` and the rule. `declarations` are a pipeline's arguments
 by name.
@@ -8,6 +8,7 @@ by name.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import Any
 
 from slackwater.errors import did_you_mean
 from slackwater.pipelines.aggregates import Aggregate
@@ -16,6 +17,7 @@ from slackwater.pipelines.errors import PipelineError
 from slackwater.pipelines.expectations import InputExpectation
 from slackwater.pipelines.health import Health
 from slackwater.pipelines.sources import Source
+from slackwater.pipelines.vectorized import VectorizedFunction
 from slackwater.pipelines.windows import ProcessFunction
 from slackwater.stored_columns import RESERVED_NAMES
 from slackwater.windowing import (
@@ -291,6 +293,54 @@ def check_hidden_columns(
             )
     if not published:
         raise PipelineError(subject, "hidden leaves nothing to be published; leave one result out of it")
+
+
+def check_functions(subject: str, declarations: Mapping[str, Any]) -> None:
+    """Results are computed in one way, and a function's output columns are declared."""
+    if declarations["reduce"] is not None and declarations["aggregate"] is not None:
+        raise PipelineError(subject, "reduce and aggregate both fold a window's elements; name one of them")
+    has_function = any(declarations[name] is not None for name in ("process", "reduce", "aggregate"))
+    if not declarations["select"] and not has_function:
+        raise PipelineError(
+            subject,
+            "select is empty; name at least one aggregate, or a function of your own: process, reduce or "
+            "aggregate",
+        )
+    if declarations["select"] and has_function:
+        raise PipelineError(
+            subject,
+            "select computes the results already; leave it out, or process, reduce and aggregate",
+        )
+    if has_function != (declarations["output"] is not None):
+        raise PipelineError(
+            subject,
+            "output names the columns of what process, reduce or aggregate emit; give both or none",
+        )
+
+
+def check_side_outputs_and_records(subject: str, declarations: Mapping[str, Any]) -> None:
+    """Side outputs have names and a function that writes them; records are named tuples."""
+    for tag in declarations["side_outputs"]:
+        if not isinstance(tag, str) or not NAME.fullmatch(tag):
+            raise PipelineError(
+                subject,
+                f"the side output {tag!r} becomes the table side_<tag>; a tag is [a-z][a-z0-9_]{{0,62}}",
+            )
+    if isinstance(declarations["process"], VectorizedFunction) and (
+        declarations["side_outputs"]
+        or declarations["reduce"] is not None
+        or declarations["aggregate"] is not None
+    ):
+        raise PipelineError(
+            subject,
+            "a vectorized function gets the elements of windows and returns results; leave out reduce, "
+            "aggregate and side_outputs",
+        )
+    if declarations["side_outputs"] and declarations["process"] is None:
+        raise PipelineError(subject, "side outputs are written by a process function, and there is none")
+    for record in declarations["records"]:
+        if not (isinstance(record, type) and issubclass(record, tuple) and hasattr(record, "_fields")):
+            raise PipelineError(subject, f"records has {record!r}; it is a list of named tuple classes")
 
 
 def check_timezone(subject: str, name: str) -> tzinfo:

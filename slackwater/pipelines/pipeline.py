@@ -21,7 +21,6 @@ from slackwater.pipelines.process_functions import check_key_of_function, check_
 from slackwater.pipelines.sinks import Sink, check_sinks
 from slackwater.pipelines.sources import Roles, Source, check_sources, roles_of
 from slackwater.pipelines.suites import Suite
-from slackwater.pipelines.vectorized import VectorizedFunction
 from slackwater.pipelines.window_columns import declared_columns, names_taken, own_window_class_of
 from slackwater.pipelines.windows import ProcessFunction, parts_of_count_windows, window_config
 from slackwater.windowing import (
@@ -236,8 +235,8 @@ class Pipeline:
         checks.check_durations(self._subject, vars(self))
         checks.check_counts(self._subject, vars(self))
         checks.check_forgetting(self._subject, vars(self))
-        self._check_functions()
-        self._check_side_outputs_and_records()
+        checks.check_functions(self._subject, vars(self))
+        checks.check_side_outputs_and_records(self._subject, vars(self))
         self._check_windows()
         output = () if self.output is None else parse_columns(self._subject, "output", self.output)
         set_(self, "output_columns", output)
@@ -371,56 +370,6 @@ class Pipeline:
         source = sources[0] if len(sources) == 1 else sources
         key_by = None if self.key_by is None else list(self.keys)
         return {**declarations, "source": source, "key_by": key_by}
-
-    def _check_functions(self) -> None:
-        """Results are computed in one way, and a function's output columns are declared."""
-        if self.reduce is not None and self.aggregate is not None:
-            raise PipelineError(
-                self._subject, "reduce and aggregate both fold a window's elements; name one of them"
-            )
-        has_function = any(function is not None for function in (self.process, self.reduce, self.aggregate))
-        if not self.select and not has_function:
-            raise PipelineError(
-                self._subject,
-                "select is empty; name at least one aggregate, or a function of your own: process, reduce or "
-                "aggregate",
-            )
-        if self.select and has_function:
-            raise PipelineError(
-                self._subject,
-                "select computes the results already; leave it out, or process, reduce and aggregate",
-            )
-        if has_function != (self.output is not None):
-            raise PipelineError(
-                self._subject,
-                "output names the columns of what process, reduce or aggregate emit; give both or none",
-            )
-
-    def _check_side_outputs_and_records(self) -> None:
-        """Side outputs have names and a function that writes them; records are named tuples."""
-        for tag in self.side_outputs:
-            if not isinstance(tag, str) or not checks.NAME.fullmatch(tag):
-                raise PipelineError(
-                    self._subject,
-                    f"the side output {tag!r} becomes the table side_<tag>; a tag is [a-z][a-z0-9_]{{0,62}}",
-                )
-        if isinstance(self.process, VectorizedFunction) and (
-            self.side_outputs or self.reduce is not None or self.aggregate is not None
-        ):
-            raise PipelineError(
-                self._subject,
-                "a vectorized function gets the elements of windows and returns results; leave out reduce, "
-                "aggregate and side_outputs",
-            )
-        if self.side_outputs and self.process is None:
-            raise PipelineError(
-                self._subject, "side outputs are written by a process function, and there is none"
-            )
-        for record in self.records:
-            if not (isinstance(record, type) and issubclass(record, tuple) and hasattr(record, "_fields")):
-                raise PipelineError(
-                    self._subject, f"records has {record!r}; it is a list of named tuple classes"
-                )
 
     def _check_windows(self) -> None:
         """The parts of a window operator go together; a KeyedProcessFunction has none of them."""

@@ -15,6 +15,7 @@ groups, so that memory does not grow with a run; of a large run by tasks (`porti
 steps and their commits, which handle lists of files alone.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -64,11 +65,13 @@ from slackwater.tables.warehouse import APPLICATION, Tables
 
 class Draft(NamedTuple):
     """Files with the rows that a ledger row inserts into `published`, written and not yet committed.
-    `is_all`: the ledger row only inserts, so these files are all that it changes.
+    `is_all`: the ledger row only inserts, so these files are all that it changes. `rows_by_op`: how many rows
+    it changes how; empty where that is not known.
     """
 
     files: list[WrittenFile]
     is_all: bool
+    rows_by_op: Mapping[str, int]
 
 
 Step = Callable[[Folder, OpenTable, Transaction], Draft | None]
@@ -194,8 +197,9 @@ class RollForward:
         written_portions = self._write(changes.portions, task, CORRECTIONS, PUBLISHED)
         corrections, facts = written_portions.files[CORRECTIONS], written_portions.changes.to_facts()
         folder.commit_files(corrections, expected_table=table, transaction=transaction, facts=facts)
-        is_all = written_portions.changes.total == written_portions.changes.rows_by_op.get("insert", 0)
-        return Draft(written_portions.files[PUBLISHED], is_all)
+        rows_by_op = written_portions.changes.rows_by_op
+        is_all = written_portions.changes.total == rows_by_op.get("insert", 0)
+        return Draft(written_portions.files[PUBLISHED], is_all, rows_by_op)
 
     def _write(self, portions: Sequence[Portion], task: PortionTask, *names: str) -> WrittenPortions:
         folders = {name: self.tables[name] for name in names}
@@ -218,12 +222,13 @@ class RollForward:
         )
         is_of_row, is_insert = pc.field("seq") == row.seq, pc.field("op") == "insert"
         if draft is None:
-            draft = Draft(self._write_inserts(corrections, is_of_row & is_insert), is_all=False)
+            draft = Draft(self._write_inserts(corrections, is_of_row & is_insert), False, {})
+        facts = {"userMetadata": _history_of(row, draft.rows_by_op)}
         if draft.is_all:
-            folder.commit_files(draft.files, expected_table=table, transaction=transaction)
+            folder.commit_files(draft.files, expected_table=table, transaction=transaction, facts=facts)
             return
         old_files, new_files = self._rewrite_files(table, corrections, is_of_row & ~is_insert)
-        folder.commit_files([*draft.files, *new_files], old_files, table, transaction)
+        folder.commit_files([*draft.files, *new_files], old_files, table, transaction, facts=facts)
 
     def _write_inserts(self, corrections: StoredFiles, inserting: pc.Expression) -> list[WrittenFile]:
         task = InsertPortion(corrections, inserting, self.uniqueness)
@@ -245,3 +250,13 @@ class RollForward:
 def rolled_forward_to(table: OpenTable | None) -> int:
     """The seq up to which a table has been rolled forward; 0 before the first row."""
     return 0 if table is None else table.transaction_version(APPLICATION) or 0
+
+
+def _history_of(row: LedgerRow, rows_by_op: Mapping[str, int]) -> str:
+    """What the history of `published` says of a commit, as JSON."""
+    bounds = {
+        name: None if moment is None else moment.isoformat()
+        for name, moment in (("slice_start", row.slice_start), ("slice_end", row.slice_end))
+    }
+    facts = {"seq": row.seq, "run_id": row.run_id, "kind": row.kind, **bounds, "verdict": row.verdict}
+    return json.dumps({**facts, **{f"rows_{op}": count for op, count in sorted(rows_by_op.items())}})

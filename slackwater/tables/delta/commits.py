@@ -80,7 +80,8 @@ class PendingCommit:
         the new version. Raises OSError, DeltaError: it may be in the log all the same, see `owner`.
         """
         own_actions = [*([] if transaction is None else [_txn(transaction)]), *actions]
-        commit = PlainCommit.of(content_of_commit(self._info(table, facts), own_actions))
+        info = {**self._info(table, facts), "operationMetrics": _metrics(actions)}
+        commit = PlainCommit.of(content_of_commit(info, own_actions))
         if commit is not None and table.takes_plain_commits:
             put_first(self.uri, commit_path(self.version), commit.content)
             return table.after(commit)
@@ -118,6 +119,14 @@ class PendingCommit:
             return Owner.NOBODY
         is_ours = LoggedCommit.without_files(self.version, content).info.get(TOKEN) == self.token
         return Owner.OURS if is_ours else Owner.ANOTHER
+
+
+def _metrics(actions: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """What Delta's `DESCRIBE HISTORY` says of a commit: files that come and go, and the rows that come."""
+    files = [action["add"] for action in actions if "add" in action]
+    rows = sum(json.loads(file["stats"]).get("numRecords", 0) for file in files)
+    counts = {"numFiles": len(files), "numRemovedFiles": len(actions) - len(files), "numOutputRows": rows}
+    return {name: str(count) for name, count in counts.items()}
 
 
 def _txn(transaction: Transaction) -> dict[str, Any]:

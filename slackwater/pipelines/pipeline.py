@@ -218,16 +218,7 @@ class Pipeline:
         set_(self, "distinct_by", checks.checked_distinct_columns(self._subject, self.distinct_by))
         condition = None if self.where is None else parse_condition(self._subject, self.where)
         set_(self, "condition", condition)
-        set_(self, "results", dict(self.results))
-        set_(self, "hidden", checks.checked_hidden_columns(self._subject, self.hidden))
-        computed_results = parse_derivations(self._subject, self.results, (), "results")
-        computed_results = tuple(
-            (name, replace(item, makes_fractions=True)) for name, item in computed_results
-        )
-        set_(self, "computed_results", computed_results)
-        having = None if self.having is None else parse_condition(self._subject, self.having, "having")
-        having = None if having is None else replace(having, makes_fractions=True)
-        set_(self, "publishing_condition", having)
+        self._set_what_is_published()
         zone = checks.check_timezone(self._subject, self.timezone)
         start = checks.start_in_utc(self._subject, self.start, zone)
         set_(self, "start", start)
@@ -253,6 +244,18 @@ class Pipeline:
             raise PipelineError(
                 self._subject, f"{error}: a change of it could not be noticed between two runs"
             ) from error
+
+    def _set_what_is_published(self) -> None:
+        """Read `results`, `hidden` and `having`. Over results `/` makes fractions."""
+        set_ = object.__setattr__
+        set_(self, "results", dict(self.results))
+        set_(self, "hidden", checks.checked_hidden_columns(self._subject, self.hidden))
+        expressions = parse_derivations(self._subject, self.results, (), "results")
+        computed_results = tuple((name, replace(item, makes_fractions=True)) for name, item in expressions)
+        set_(self, "computed_results", computed_results)
+        having = None if self.having is None else parse_condition(self._subject, self.having, "having")
+        having = None if having is None else replace(having, makes_fractions=True)
+        set_(self, "publishing_condition", having)
 
     @property
     def _subject(self) -> str:

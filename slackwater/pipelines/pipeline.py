@@ -196,14 +196,7 @@ class Pipeline:
         set_ = object.__setattr__
         check_sources(self._subject, self.sources)
         set_(self, "source", self.sources[0] if len(self.sources) == 1 else self.sources)
-        if isinstance(self.key_by, Mapping):
-            derived_keys = {name: text for name, text in self.key_by.items() if name != text}
-            set_(self, "derive", {**derived_keys, **self.derive})
-            set_(self, "key_by", tuple(self.key_by))
-        set_(self, "keys", (self.key_by,) if isinstance(self.key_by, str) else tuple(self.key_by or ()))
-        set_(
-            self, "key_by", self.key_by if self.key_by is None or isinstance(self.key_by, str) else self.keys
-        )
+        self._set_keys()
         set_(self, "select", dict(self.select))
         set_(self, "expect", tuple(self.expect))
         set_(self, "records", tuple(self.records))
@@ -244,6 +237,18 @@ class Pipeline:
             raise PipelineError(
                 self._subject, f"{error}: a change of it could not be noticed between two runs"
             ) from error
+
+    def _set_keys(self) -> None:
+        """Keys by expressions are derived columns."""
+        set_ = object.__setattr__
+        if isinstance(self.key_by, Mapping):
+            derived_keys = {name: text for name, text in self.key_by.items() if name != text}
+            set_(self, "derive", {**derived_keys, **self.derive})
+            set_(self, "key_by", tuple(self.key_by))
+        set_(self, "keys", (self.key_by,) if isinstance(self.key_by, str) else tuple(self.key_by or ()))
+        set_(
+            self, "key_by", self.key_by if self.key_by is None or isinstance(self.key_by, str) else self.keys
+        )
 
     def _set_what_is_published(self) -> None:
         """Read `results`, `hidden` and `having`. Over results `/` makes fractions."""

@@ -10,14 +10,16 @@ import slackwater
 from slackwater import agg, expect
 from slackwater.pipelines.errors import PipelineError
 from slackwater.pipelines.registry import PipelinesFileError, load
-from slackwater.pipelines.sinks import Sink
 
 DECLARATIONS = [
     slackwater.Pipeline,
     slackwater.DeltaSource,
     slackwater.ParquetSource,
     slackwater.Health,
-    *Sink.__subclasses__(),
+    slackwater.SqlSink,
+    slackwater.RedisSink,
+    slackwater.ChangeFeedSink,
+    slackwater.FunctionSink,
 ]
 
 

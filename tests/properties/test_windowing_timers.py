@@ -14,6 +14,7 @@ from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.key_types import STRING
 from slackwater.windowing.processing_time_service import ReplayProcessingTimeService
 from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
+from slackwater.windowing.runtime.window_log import OperatorLog
 from tests.properties.search import searched
 from tests.properties.windowing_replays import KEYS, MAX_PARALLELISM, Play, Step, elements, scripts
 
@@ -149,7 +150,7 @@ def test_in_a_replay_each_timer_sees_the_millisecond_after_its_time_or_registrat
     at c, at max(t + 1, c).
     """
     function, clock = Commanded(at_timers), ReplayProcessingTimeService(0)
-    operator = KeyedProcessOperator(function, STRING, None, clock, order_mode=order_mode)  # type: ignore[arg-type]
+    operator = KeyedProcessOperator(function, STRING, OperatorLog(), clock, order_mode=order_mode)
     operator.open()
     due: dict[tuple[int, Any], int] = {}
 

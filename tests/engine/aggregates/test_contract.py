@@ -26,6 +26,16 @@ from tests.engine.aggregates.elements import TYPES, Element, ValuesOfType, drawn
 from tests.properties.search import searched
 
 CASES = [case for kind in AGGREGATES for case in cases_of(kind)]
+FAMILY_OF = {column: family for family, columns in TYPES.items() for column in columns}
+
+
+def parameters() -> Iterator[Any]:
+    """All cases; the first of each kind and family of types is quick enough for every run."""
+    seen_families: set[tuple[str, str]] = set()
+    for case in CASES:
+        family = (case.aggregate.kind, FAMILY_OF[case.column])
+        yield pytest.param(case, id=case.name, marks=[pytest.mark.slow] if family in seen_families else [])
+        seen_families.add(family)
 
 
 def check_extremes(case: Case) -> None:
@@ -39,12 +49,12 @@ def check_extremes(case: Case) -> None:
         check_all(case, elements, range(size - 1, -1, -1), (size // 3, 2 * size // 3))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", list(parameters()))
 def test_an_aggregate_keeps_its_promises_at_the_borders_of_its_type(case: Case) -> None:
     check_extremes(case)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", list(parameters()))
 @given(st.data())
 @searched(4, long=30)
 def test_an_aggregate_keeps_its_promises(case: Case, data: st.DataObject) -> None:

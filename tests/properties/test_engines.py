@@ -259,6 +259,7 @@ def test_engines_leave_the_same_of_global_windows(triggers, replay, data):
     check_engines(replace(pipeline_of(rules, False), **declared), rules, events, data)
 
 
+@pytest.mark.slow
 @given(replays(FIXED), st.data())
 @searched(3, long=12)
 def test_an_evictor_that_takes_nothing_out_changes_no_result(replay, data):

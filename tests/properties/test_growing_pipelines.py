@@ -29,8 +29,8 @@ from tests.properties.test_evolution import Past, _ms, pasts
 
 Row = Mapping[str, Any]
 ENGINES = (OperatorEngine(), ColumnarEngine())
-# Of first and last the parts hold a hash of the columns that the pipeline reads, which its results decide.
-RESULTS_WITH_HASHES = ("opening", "closing", "earliest", "newest")
+# Of first, last and lists the parts hold a hash of the columns that the pipeline reads, which its results decide.
+RESULTS_WITH_HASHES = ("opening", "closing", "earliest", "newest", "in_order", "by_arrival")
 
 
 @st.composite

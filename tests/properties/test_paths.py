@@ -5,7 +5,7 @@ restores, `published` is the same, row by row, and what the model says of the pa
 import random
 import tempfile
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -137,6 +137,7 @@ def pane_of(row: dict) -> PaneRow:
 def test_published_is_the_same_by_any_path(
     pipeline: Pipeline, seed: int, programs: list[list[tuple]]
 ) -> None:
+    pipeline = replace(pipeline, results={}, having=None)  # the model publishes every window
     drawn = random.Random(seed)
     arrivals = [drawn.uniform(0, SLICES * LENGTH) for _ in range(30)]
     events = [

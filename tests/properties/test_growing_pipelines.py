@@ -29,7 +29,7 @@ from tests.properties.test_evolution import Past, _ms, pasts
 
 Row = Mapping[str, Any]
 ENGINES = (OperatorEngine(), ColumnarEngine())
-# Of first, last and lists the parts hold a hash of the columns that the pipeline reads, which its results decide.
+# Of first, last and lists the parts hold a hash of the columns that the pipeline reads, which results decide.
 RESULTS_WITH_HASHES = ("opening", "closing", "earliest", "newest", "in_order", "by_arrival")
 
 

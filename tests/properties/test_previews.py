@@ -144,8 +144,13 @@ def test_a_publication_changes_the_rows_that_its_preview_has_shown_or_is_refused
                 except ForkedFromAnotherPast:
                     return
             else:
-                do(history, step)
-                if step == ("restate", first, width) and not preview.is_there:
+                begins_alike = step[:2] == ("restate", first)  # up to main's end it may be the same range
+                try:
+                    do(history, step)
+                except ChangedSinceShown:
+                    assert begins_alike, "it has gone on with the branch of the preview"
+                    return
+                if begins_alike and not preview.is_there:
                     with pytest.raises(NoBranch):  # the same range without --preview has published it
                         preview.look()
                     return

@@ -17,25 +17,30 @@ def aggregate(members: Sequence[Event], aggregates: Iterable[Aggregate]) -> dict
     """
     results: dict[str, object] = {}
     for one in aggregates:
-        kept = [member for member in members if one.keeps(member)]
+        chosen_events = [member for member in members if one.keeps(member)]
         if one.column is not None:
-            kept = sorted((member for member in kept if member.values[one.column] is not None), key=one.rank)
+            chosen_events = sorted(
+                (member for member in chosen_events if member.values[one.column] is not None), key=one.rank
+            )
         if one.function == "count":
-            results[one.name] = len(kept)
+            results[one.name] = len(chosen_events)
         elif one.function == "count_distinct":
-            results[one.name] = len({repr(_plain(member.values[one.column])) for member in kept})
+            results[one.name] = len({repr(_plain(member.values[one.column])) for member in chosen_events})
         elif one.function == "min_by":
             pairs = [
-                (_plain(member.values[one.other or ""]), _plain(member.values[one.column])) for member in kept
+                (_plain(member.values[one.other or ""]), _plain(member.values[one.column]))
+                for member in chosen_events
             ]
             pairs = [pair for pair in pairs if pair[0] is not None]
             results[one.name] = min(pairs, key=lambda pair: tuple(map(_nan_last, pair)))[1] if pairs else None
         elif one.function == "collect_list":
-            values = [_plain(member.values[one.column]) for member in kept]
+            values = [_plain(member.values[one.column]) for member in chosen_events]
             results[one.name] = values[: one.limit] or None
         else:
             results[one.name] = (
-                _fold(one.function, [member.values[one.column] for member in kept]) if kept else None
+                _fold(one.function, [member.values[one.column] for member in chosen_events])
+                if chosen_events
+                else None
             )
     return results
 

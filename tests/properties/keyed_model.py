@@ -172,9 +172,9 @@ class _Key:
         names = list(SELECT) if self.pipeline.select else [name for name, _ in self.pipeline.output_columns]
         results = row_of(value, names)
         place = (key, *bounds(window), self.firings[window], self.ordinal, kind)
-        shown = tuple(results[name] for name in self.pipeline.pane_results)
+        values = tuple(results[name] for name in self.pipeline.pane_results)
         self.result.panes[
-            repr((*place, *shown, self.elements[window], self.shown_watermark, tick_end, cause))
+            repr((*place, *values, self.elements[window], self.shown_watermark, tick_end, cause))
         ] += 1
         self.ordinal += 1
 

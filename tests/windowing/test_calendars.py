@@ -128,9 +128,9 @@ def test_a_month_has_28_to_31_days(month: str, start: str, end: str, hours: int)
 def test_hours_are_those_that_clocks_show(
     zone: str, count: int, time: str, start: str, end: str, hours: float
 ) -> None:
-    found = window(CalendarEventTimeWindows.hours(zone, count), time)
-    assert found == TimeWindow(ms(start), ms(end))
-    assert found.end - found.start == hours * HOUR_MS
+    hour = window(CalendarEventTimeWindows.hours(zone, count), time)
+    assert hour == TimeWindow(ms(start), ms(end))
+    assert hour.end - hour.start == hours * HOUR_MS
 
 
 BERLIN, LONDON, NEW_YORK = "Europe/Berlin", "Europe/London", "America/New_York"

@@ -148,7 +148,7 @@ def test_the_elements_of_parked_windows_are_rows_by_the_sql_of_the_guide(warehou
     with LineageViews.of("peaks", str(warehouse)) as views:
         windows = plain(views.query("FROM windows_now"))
         rows = plain(views.query(sql))
-    wanted = [
+    elements = [
         {
             "site": window["site"],
             "window_start": window["window_start"],
@@ -157,7 +157,7 @@ def test_the_elements_of_parked_windows_are_rows_by_the_sql_of_the_guide(warehou
         for window in windows
         for item in json.loads(window["contents"] or "[]")
     ]
-    assert len(wanted) > 8 and ordered(rows) == ordered(wanted)
+    assert len(elements) > 8 and ordered(rows) == ordered(elements)
 
 
 def test_a_branch_has_views_and_publishes_nothing(readings: LineageViews, warehouse: Path) -> None:

@@ -121,8 +121,8 @@ def explained(world: World, key: str, window: Window, **question: Any) -> Window
     """Windows that begin together are told apart by their ends."""
     is_cumulative = isinstance(world.pipeline.window, CumulateEventTimeWindows)
     columns = {"window_end": to_datetime(window.end).isoformat()} if is_cumulative else {}
-    asked = WindowQuestion(key=key, name=WindowName(to_datetime(window.start), columns), **question)
-    return explain_window(world.pipeline, str(world.folder), asked)
+    window_question = WindowQuestion(key=key, name=WindowName(to_datetime(window.start), columns), **question)
+    return explain_window(world.pipeline, str(world.folder), window_question)
 
 
 def windows_of_model(outcome: Outcome) -> list[tuple[Any, Window]]:

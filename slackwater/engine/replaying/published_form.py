@@ -68,15 +68,16 @@ class PublishedForm:
             panes: with `columns` and ``kind``.
             results: all columns to be published, with their types; null where panes lack them, or hide them.
         """
-        for name in self.columns:
+        form = self._within(panes.column_names)
+        for name in form.columns:
             column = panes.column(name)
             if pa.types.is_dictionary(column.type):
                 place = panes.schema.get_field_index(name)
                 panes = panes.set_column(place, name, column.cast(column.type.value_type))
-        if self.results:
-            panes, _ = append_derivations(self.results, panes, (), dict(results))
-        if self.having is not None:
-            meets = pc.fill_null(values_of(self.having, panes).column, False)
+        if form.results:
+            panes, _ = append_derivations(form.results, panes, (), dict(results))
+        if form.having is not None:
+            meets = pc.fill_null(values_of(form.having, panes).column, False)
             kinds = pc.if_else(meets, panes.column("kind").cast(pa.string()), _WITHDRAWN)
             panes = panes.set_column(panes.schema.get_field_index("kind"), "kind", kinds)
         for name, kind in results:
@@ -85,6 +86,16 @@ class PublishedForm:
             if name not in panes.column_names:
                 panes = panes.append_column(name, pa.nulls(panes.num_rows, kind))
         return panes
+
+    def _within(self, columns: Iterable[str]) -> "PublishedForm":
+        """The part that can be computed of `columns`: panes get those of new results by the next run."""
+        names, results = set(columns), []
+        for name, expression in self.results:
+            if names.issuperset(expression.columns):
+                results.append((name, expression))
+                names.add(name)
+        having = self.having if self.having is None or names.issuperset(self.having.columns) else None
+        return PublishedForm(tuple(results), having, self.hidden)
 
     def stored_columns(self, names: Iterable[str], stored: Sequence[str]) -> list[str]:
         """The columns of the table `panes`, which has `stored`, to be read for `names` in this form."""

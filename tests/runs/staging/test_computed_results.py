@@ -206,6 +206,19 @@ def test_suites_on_spark_get_the_same_rows(tmp_path: Path) -> None:
     assert [(start, *row.values()) for start, row in zip(starts, rows, strict=True)] == SUITE_ROWS
 
 
+def test_results_of_what_no_run_has_selected_yet_wait_for_it(world: World) -> None:
+    declare(world, results={"mean": "total / n"})
+    world.run(8)
+    before = published(world, ["n", "mean"])
+    more = {**SELECT, "least": agg.min("x")}
+    declare(world, select=more, results={"mean": "total / n", "low": "least - 1"}, having="low > 0 AND n > 1")
+    stored = RollForward.from_stored(world.pipeline, world.tables)
+    assert Rebuild("daily", world.tables, stored).run().row is None
+    assert published(world, ["n", "mean"]) == before
+    world.run(16)
+    assert published(world, ["n", "low"]) == {0: (2, None)}
+
+
 def test_an_expression_that_fails_is_null(world: World) -> None:
     declare(world, results={"broken": "CAST(k AS BIGINT)"})
     world.run(4)
